@@ -1,0 +1,42 @@
+"""What a likelihood factor is: one function, ℓ_α(q) = (1/α) log E_q[p(x|θ)^α].
+
+Everything the engine needs follows from it by automatic differentiation. A factor may add a closed form of its site;
+tests hold it equal to the derivative.
+"""
+
+import abc
+from typing import Any
+
+import jax
+from jax import Array
+
+from cavity.families.base import ExpFamily
+
+
+class Factor(abc.ABC):
+    """A likelihood p(x|θ). Subclasses are frozen pytrees whose leaves are the hyper-parameters."""
+
+    @abc.abstractmethod
+    def log_mean(self, q: Any, datum: Any, power: float) -> Array:
+        """ℓ_α(q) = (1/α) log E_q[p(x|θ)^α], and its limit E_q[log p(x|θ)] at power 0."""
+
+    def site(self, cavity: Any, datum: Any, power: float) -> Any:
+        """The datum's own site λ̂ = (proj[c pᵅ] − c)/α, equation (4): what replaces p(x|θ) in q."""
+        return site_by_autodiff(self, cavity, datum, power)
+
+    def check(self, prior: Any, data: Any) -> Any:
+        """The data as float64 arrays, or a ValueError that names the argument. Factors add what they know."""
+        return data
+
+    def kernel(self, prior: Any) -> Any:
+        """A structured implementation of the sweep for this prior, or None: see `cavity.inference.kernel`."""
+        return None
+
+
+def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float) -> Any:
+    """Equations (3) and (4) for any family and factor, by gradients of log-partitions."""
+    if power == 0:
+        expected = lambda moments: factor.log_mean(moments.from_moments(), datum, 0)
+        return jax.grad(expected)(cavity.moments())
+    log_tilted = lambda eta: eta.log_partition() + power * factor.log_mean(eta, datum, power)
+    return (1 / power) * (jax.grad(log_tilted)(cavity).from_moments() - cavity)

@@ -1,0 +1,170 @@
+"""What every exponential family has, derived from its log-partition.
+
+A family is q(θ) = h(θ) exp(⟨η, T(θ)⟩ − A(η)). An instance *is* its natural parameter η: a frozen pytree whose
+leaves are the parts of η, on which +, − and scalar × act. The same class also holds moments E_q[T], because they
+have the same structure: `q.moments()` gives them and `moments.from_moments()` goes back.
+
+Leading axes of the leaves are independent copies: a `Gamma` whose leaves have shape (5,) is a product of five.
+"""
+
+import abc
+import dataclasses
+import operator
+from typing import Any, Self, TypeVar, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from cavity._precision import in_float64, is_traced
+
+T = TypeVar("T")
+
+
+def dot(left: Any, right: Any) -> Array:
+    """⟨η, T⟩: the inner product of two pytrees of equal structure."""
+    terms = jax.tree.map(lambda a, b: jnp.sum(a * b), left, right)
+    return sum(jax.tree.leaves(terms), start=jnp.zeros(()))
+
+
+class ExpFamily(abc.ABC):
+    """An exponential family; a subclass gives the abstract methods and inherits the rest."""
+
+    # -- what a family must say ------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def log_partition(self) -> Array:
+        """A(η), summed over independent copies."""
+
+    @abc.abstractmethod
+    def from_moments(self) -> Self:
+        """The natural parameters of the distribution whose moments E[T] this instance holds: (∇A)⁻¹."""
+
+    @abc.abstractmethod
+    def is_proper(self) -> Array:
+        """Whether η is finite and inside the domain of A."""
+
+    @abc.abstractmethod
+    def statistics(self, theta: Any) -> Self:
+        """T(θ), with the structure of η."""
+
+    @abc.abstractmethod
+    def log_base(self, theta: Any) -> Array:
+        """log h(θ), summed over independent copies."""
+
+    @abc.abstractmethod
+    def event_shape(self) -> Any:
+        """The shape of θ (a tuple of integers), or a pytree of shapes where θ is a pytree."""
+
+    @abc.abstractmethod
+    def draw(self, key: Array) -> Any:
+        """One draw of θ."""
+
+    # -- what follows ----------------------------------------------------------------------------------------
+
+    def moments(self) -> Self:
+        """E_q[T] = ∇A(η)."""
+        return jax.grad(lambda eta: eta.log_partition())(self)
+
+    @in_float64
+    def entropy(self) -> Array:
+        """−E_q[log q], where the base measure is constant in θ or its expectation is known to the family."""
+        moments = self.moments()
+        return self.log_partition() - dot(self, moments) - self.expected_log_base(moments)
+
+    def expected_log_base(self, moments: Self) -> Array:
+        """E_q[log h(θ)]; zero unless the family says otherwise."""
+        return jnp.zeros(())
+
+    @in_float64
+    def kl(self, other: Self) -> Array:
+        """KL(self ‖ other) = ⟨η − η', E_q[T]⟩ − A(η) + A(η')."""
+        return dot(self - other, self.moments()) - self.log_partition() + other.log_partition()
+
+    @in_float64
+    def distance(self, other: Self) -> Array:
+        """√⟨η − η', μ − μ'⟩, the root of the symmetrised KL: for small steps, how many posterior sds they are."""
+        return jnp.sqrt(jnp.maximum(dot(self - other, self.moments() - other.moments()), 0.0))
+
+    @in_float64
+    def log_prob(self, theta: Any) -> Array:
+        """log q(θ); leading axes of θ beyond its own shape are independent evaluations."""
+        theta = jax.tree.map(lambda _, part: jnp.asarray(part), self.event_shape(), theta, is_leaf=is_shape)
+        log_partition = self.log_partition()
+        one = lambda t: dot(self, self.statistics(t)) + self.log_base(t) - log_partition
+        return over_leading_axes(one, theta, self.event_shape())
+
+    @in_float64
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> Any:
+        """Draws of θ with leading `shape`.
+
+        >>> import jax, cavity
+        >>> cavity.Gamma(2.0, 1.0).sample(jax.random.key(0), (3,)).shape
+        (3,)
+        """
+        draws = jax.vmap(self.draw)(jax.random.split(key, int(np.prod(shape, dtype=int))))
+        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), draws)
+
+    # -- arithmetic on η -------------------------------------------------------------------------------------
+    # `operator` rather than `jnp`: NumPy leaves stay NumPy float64 outside the precision scope.
+
+    def __add__(self, other: Self) -> Self:
+        return jax.tree.map(operator.add, self, other)
+
+    def __sub__(self, other: Self) -> Self:
+        return jax.tree.map(operator.sub, self, other)
+
+    def __rmul__(self, scale: Any) -> Self:
+        return jax.tree.map(lambda leaf: scale * leaf, self)
+
+
+@dataclass_transform(frozen_default=True)
+def family(cls: type[T]) -> type[T]:
+    """Make a class with annotated fields a frozen pytree whose leaves are float64 arrays.
+
+    Fields whose metadata says `static` are structure rather than numbers and stay as they are.
+    """
+    cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    leaves = [f.name for f in fields if not f.metadata.get("static")]
+    static = [f.name for f in fields if f.metadata.get("static")]
+    construct = cls.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        for name in leaves:
+            object.__setattr__(self, name, jax.tree.map(as_float64, getattr(self, name)))
+
+    def flatten(self: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        children = [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in leaves]
+        return children, tuple(getattr(self, name) for name in static)
+
+    def unflatten(structure: tuple[Any, ...], children: Any) -> Any:
+        self = object.__new__(cls)  # skips the constructor: JAX also unflattens placeholders that are not numbers
+        for name, value in zip([*leaves, *static], [*children, *structure], strict=True):
+            object.__setattr__(self, name, value)
+        return self
+
+    cls.__init__ = init  # type: ignore[assignment,method-assign]
+    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+    return cls
+
+
+def as_float64(leaf: Any) -> Any:
+    """A user's number as a NumPy float64 array; JAX values under a trace pass through."""
+    return leaf if is_traced(leaf) else np.asarray(leaf, dtype=np.float64)
+
+
+def is_shape(node: Any) -> bool:
+    """Whether a node of an event shape is the shape of one array."""
+    return isinstance(node, tuple) and all(isinstance(size, int) for size in node)
+
+
+def over_leading_axes(function: Any, theta: Any, event_shape: Any) -> Array:
+    """Apply a function of one θ over whatever axes θ has in front of its own shape."""
+    first_shape = jax.tree.leaves(event_shape, is_leaf=is_shape)[0]
+    first = jax.tree.leaves(theta)[0]
+    lead = first.shape[: first.ndim - len(first_shape)]
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(lead) :]), theta)
+    return jax.vmap(function)(flat).reshape(lead)

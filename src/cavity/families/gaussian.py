@@ -1,0 +1,117 @@
+"""The Gaussian with full covariance."""
+
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from cavity import linalg
+from cavity._precision import in_float64
+from cavity.families.base import ExpFamily, family
+
+
+@family
+class Gaussian(ExpFamily):
+    """N(θ; Λ⁻¹ s, Λ⁻¹), with T(θ) = (θ, −½ θθᵀ), so that η = (s, Λ).
+
+    Build one with `Gaussian.isotropic` or `Gaussian.from_mean`; the constructor takes the natural parameters.
+
+    >>> import cavity
+    >>> cavity.Gaussian.from_mean([1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]]).mean.tolist()
+    [1.0, 2.0]
+    """
+
+    shift: Array
+    precision: Array
+
+    @classmethod
+    def isotropic(cls, dim: int, variance: float = 1.0) -> Self:
+        """N(0, variance · I), the usual prior."""
+        if int(dim) < 1:
+            raise ValueError(f"dim must be a positive integer; got {dim=}.")
+        if not (np.isfinite(variance) and variance > 0 and np.isfinite(1.0 / variance)):
+            raise ValueError(f"variance must be a positive finite number; got {variance=}.")
+        return cls(np.zeros(dim), np.eye(dim) / variance)
+
+    @classmethod
+    @in_float64
+    def from_mean(cls, mean: Array, covariance: Array) -> Self:
+        """N(mean, covariance)."""
+        precision = linalg.inverse(linalg.cholesky(jnp.asarray(covariance, dtype=float)))
+        return cls(jnp.einsum("...ij,...j->...i", precision, jnp.asarray(mean, dtype=float)), precision)
+
+    @property
+    @in_float64
+    def mean(self) -> Array:
+        """E[θ]."""
+        return linalg.solve(linalg.cholesky(self.precision), self.shift)
+
+    @property
+    @in_float64
+    def covariance(self) -> Array:
+        """Cov[θ]."""
+        return linalg.inverse(linalg.cholesky(self.precision))
+
+    @property
+    @in_float64
+    def variance(self) -> Array:
+        """The diagonal of the covariance."""
+        return jnp.diagonal(self.covariance, axis1=-2, axis2=-1)
+
+    @in_float64
+    def log_partition(self) -> Array:
+        chol = linalg.cholesky(self.precision)
+        half = jax.scipy.linalg.solve_triangular(chol, self.shift[..., None], lower=True)
+        return 0.5 * jnp.sum(half**2) - 0.5 * jnp.sum(linalg.logdet(chol)) + 0.5 * self.shift.size * jnp.log(2 * jnp.pi)
+
+    @in_float64
+    def moments(self) -> Self:
+        chol = linalg.cholesky(self.precision)
+        mean = linalg.solve(chol, self.shift)
+        return type(self)(mean, -0.5 * (linalg.inverse(chol) + linalg.outer(mean)))
+
+    @in_float64
+    def from_moments(self) -> Self:
+        mean = self.shift
+        covariance = -2.0 * self.precision - linalg.outer(mean)
+        precision = linalg.inverse(linalg.cholesky(covariance))
+        return type(self)(jnp.einsum("...ij,...j->...i", precision, mean), precision)
+
+    @in_float64
+    def kl(self, other: Self) -> Array:
+        # ½ [tr(Λ'Σ) − D + log|Λ| − log|Λ'| + (μ − μ')ᵀ Λ' (μ − μ')], by Cholesky: A(η) of large data sets would cancel.
+        chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
+        ratio = jax.scipy.linalg.solve_triangular(chol, chol_other, lower=True)  # tr(Λ'Σ) = ‖L⁻¹L'‖²
+        step = jnp.einsum("...ij,...i->...j", chol_other, self.mean - other.mean)
+        logdets = jnp.sum(linalg.logdet(chol) - linalg.logdet(chol_other))
+        return 0.5 * (jnp.sum(ratio**2) - self.shift.size + logdets + jnp.sum(step**2))
+
+    @in_float64
+    def distance(self, other: Self) -> Array:
+        # ⟨Δη, Δμ⟩ in central moments: raw second moments cancel when the mean is many sds from the origin.
+        step = self.mean - other.mean
+        both = self.precision + other.precision
+        spread = jnp.sum((self.precision - other.precision) * (other.covariance - self.covariance))
+        return jnp.sqrt(jnp.maximum(0.5 * spread + 0.5 * jnp.einsum("...i,...ij,...j->", step, both, step), 0.0))
+
+    @in_float64
+    def is_proper(self) -> Array:
+        return jnp.all(linalg.is_positive_definite(self.precision)) & jnp.all(jnp.isfinite(self.shift))
+
+    @in_float64
+    def statistics(self, theta: Array) -> Self:
+        return type(self)(theta, -0.5 * linalg.outer(theta))
+
+    @in_float64
+    def log_base(self, theta: Array) -> Array:
+        return jnp.zeros(())
+
+    def event_shape(self) -> tuple[int, ...]:
+        return tuple(np.shape(self.shift))
+
+    def draw(self, key: Array) -> Array:
+        noise = jax.random.normal(key, self.shift.shape, dtype=float)[..., None]
+        chol = linalg.cholesky(self.precision)
+        return self.mean + jax.scipy.linalg.solve_triangular(chol, noise, lower=True, trans=1)[..., 0]
