@@ -23,9 +23,14 @@ def solve(chol: Array, vector: Array) -> Array:
 
 def inverse(chol: Array) -> Array:
     """M⁻¹ from M = L Lᵀ, symmetric by construction."""
+    half = inverse_transpose(chol)
+    return half @ jnp.swapaxes(half, -1, -2)
+
+
+def inverse_transpose(chol: Array) -> Array:
+    """L⁻ᵀ, a square root of M⁻¹."""
     eye = jnp.broadcast_to(jnp.eye(chol.shape[-1], dtype=chol.dtype), chol.shape)
-    half = solve_triangular(chol, eye, lower=True)
-    return jnp.swapaxes(half, -1, -2) @ half
+    return solve_triangular(chol, eye, lower=True, trans=1)
 
 
 def logdet(chol: Array) -> Array:

@@ -5,9 +5,11 @@ tests hold it equal to the derivative.
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax import Array
 
 from cavity.families.base import ExpFamily
@@ -26,7 +28,15 @@ class Factor(abc.ABC):
 
     def check(self, prior: Any, data: Any) -> Any:
         """The data as float64 arrays, or a ValueError that names the argument. Factors add what they know."""
-        return data
+        return as_rows(data)
+
+    def simplify(self, prior: Any, data: Any) -> tuple[Any, Any, Callable[[Any], Any] | None]:
+        """The same problem in fewer dimensions, and the map that lifts a site back; None for as it is."""
+        return prior, data, None
+
+    def smooth(self) -> "Factor":
+        """The same factor with sites that JAX can differentiate in reverse; itself unless they are found by search."""
+        return self
 
     def kernel(self, prior: Any) -> Any:
         """A structured implementation of the sweep for this prior, or None: see `cavity.inference.kernel`."""
@@ -40,3 +50,16 @@ def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float
         return jax.grad(expected)(cavity.moments())
     log_tilted = lambda eta: eta.log_partition() + power * factor.log_mean(eta, datum, power)
     return (1 / power) * (jax.grad(log_tilted)(cavity).from_moments() - cavity)
+
+
+def as_rows(data: Any) -> Any:
+    """Every leaf as a finite float64 array with the same number of rows."""
+    data = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), data, is_leaf=lambda leaf: isinstance(leaf, list))
+    leaves = jax.tree.leaves(data)
+    if not leaves or any(leaf.ndim == 0 for leaf in leaves):
+        raise ValueError("data must be an array, or a tuple of arrays, with one row per datum.")
+    if len({len(leaf) for leaf in leaves}) > 1:
+        raise ValueError(f"data must have the same number of rows throughout; got {[len(leaf) for leaf in leaves]}.")
+    if not all(np.all(np.isfinite(leaf)) for leaf in leaves):
+        raise ValueError("data must be finite; got NaN or infinity. Remove or impute those rows.")
+    return data

@@ -1,6 +1,26 @@
 """Exponential families: an instance is its natural parameter."""
 
 from cavity.families.base import ExpFamily
+from cavity.families.categorical import Bernoulli, Categorical
+from cavity.families.diagonal import DiagonalGaussian
+from cavity.families.dirichlet import Beta, Dirichlet
+from cavity.families.gamma import Gamma
 from cavity.families.gaussian import Gaussian
+from cavity.families.normal_wishart import NormalWishart
+from cavity.families.product import Product, as_family
+from cavity.families.wishart import Wishart
 
-__all__ = ["ExpFamily", "Gaussian"]
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "Categorical",
+    "DiagonalGaussian",
+    "Dirichlet",
+    "ExpFamily",
+    "Gamma",
+    "Gaussian",
+    "NormalWishart",
+    "Product",
+    "Wishart",
+    "as_family",
+]

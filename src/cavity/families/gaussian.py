@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
-from cavity._precision import in_float64
+from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, family
 
 
@@ -25,6 +25,11 @@ class Gaussian(ExpFamily):
 
     shift: Array
     precision: Array
+
+    def __post_init__(self) -> None:
+        shift, precision = np.shape(self.shift), np.shape(self.precision)
+        if not is_traced(self.shift, self.precision) and (not shift or precision != (*shift, shift[-1])):
+            raise ValueError(f"precision must have a row and a column per entry of shift, {shift}; got {precision}.")
 
     @classmethod
     def isotropic(cls, dim: int, variance: float = 1.0) -> Self:

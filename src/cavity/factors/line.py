@@ -1,0 +1,54 @@
+"""Sites of a generalised linear model: functions of the activation a = xᵀθ alone, two numbers each."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+
+class Line(NamedTuple):
+    """exp(shift · a − ½ precision · a²): a site along a = xᵀθ, or a stack of them."""
+
+    shift: Array
+    precision: Array
+
+
+class Asked(NamedTuple):
+    """What one row asks for."""
+
+    site: Line  # its own-site estimate λ̂, zero where it is not valid
+    valid: Array
+    log_mean: Array
+
+
+def line_site(tilt: Any, mean: Array) -> Line:
+    """τ = −h/r and ν = τ m + g/r, with r the tilted variance over the cavity's."""
+    precision = -tilt.curvature / tilt.shrinkage
+    return Line(precision * mean + tilt.slope / tilt.shrinkage, precision)
+
+
+def without(site: Line, mean: Array, variance: Array, power: float) -> tuple[Array, Array, Array]:
+    """Mean and variance of the activation once `power` of a site along it is removed, and whether that is proper."""
+    remaining = 1 - power * site.precision * variance
+    proper = remaining > 0
+    remaining = jnp.where(proper, remaining, 1.0)
+    return (mean - power * site.shift * variance) / remaining, variance / remaining, proper
+
+
+def ask(likelihood: Any, y: Array, mean: Array, variance: Array, proper: Array, power: float) -> Asked:
+    """A row's own-site estimate from the cavity's marginal along it."""
+    tilt = likelihood.tilt(y, mean, variance, power)
+    site = line_site(tilt, mean)
+    finite = jnp.isfinite(site.shift) & jnp.isfinite(site.precision) & jnp.isfinite(tilt.log_mean)
+    valid = proper & finite & (variance >= 0) & (tilt.shrinkage > 0)
+    clean = lambda leaf: jnp.where(valid, leaf, 0.0)
+    return Asked(Line(clean(site.shift), clean(site.precision)), valid, clean(tilt.log_mean))
+
+
+def log_removal(site: Line, mean: Array, variance: Array, power: float) -> Array:
+    """(A(q − α site) − A(q))/α for a ~ N(mean, variance) under q, and its limit −E_q[log site] at power 0."""
+    remaining = 1 - power * site.precision * variance
+    exponent = -site.shift * mean + 0.5 * site.precision * mean**2 + 0.5 * power * site.shift**2 * variance
+    if power == 0:
+        return exponent + 0.5 * site.precision * variance
+    return exponent / remaining - 0.5 * jnp.log1p(-power * site.precision * variance) / power

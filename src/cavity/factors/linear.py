@@ -1,0 +1,155 @@
+"""The sweep of a generalised linear model with a full Gaussian, by matrix products and rank-one updates.
+
+The arithmetic is that of `cavity.inference.step`, arranged for sites that lie along the rows of X:
+
+- data that share a slot: two matrix products per batch, X Σ and Xᵀ diag(τ) X;
+- data with their own slots (EP): a site is two numbers, its shift and precision along x_n;
+- one datum at a time (EP, ADF, SEP): `cavity.factors.sequential`, O(D²) per datum.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from cavity import linalg
+from cavity.factors import sequential
+from cavity.factors.line import Line, ask, log_removal, without
+from cavity.inference import kernel as general
+from cavity.inference import memory
+from cavity.inference.chunks import gather, sum_over_chunks
+from cavity.inference.kernel import Kernel, Model
+from cavity.inference.memory import Plan
+from cavity.inference.step import Batch, Info, State, proper_rate
+
+
+def expand(like: Any, features: Array, site: Line, weight: Array) -> Any:
+    """Σ_n w_n site_n in the natural parameters of q."""
+    precision = features.T @ ((weight * site.precision)[:, None] * features)
+    return type(like)(features.T @ (weight * site.shift), precision)
+
+
+def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array) -> tuple[State, Info]:
+    """`cavity.inference.step.step` for rows of X."""
+    own = bool(jnp.ndim(batch.slot))
+    site = memory.read(state.sites, batch.slot)
+    cavity = state.q if own else state.q - power * site
+    chol = linalg.cholesky(cavity.precision)
+    proper = jnp.all(jnp.isfinite(chol))
+    chol = jnp.where(proper, chol, linalg.cholesky(state.q.precision))
+    covariance, mean = linalg.inverse(chol), linalg.solve(chol, cavity.shift)
+
+    def visit(rows: Array) -> tuple[Any, Any]:
+        features, y = gather(model.data, rows)
+        weight = memory.weight_of(model.weight, rows)
+        m, v = marginals(features, mean, covariance)
+        old = memory.read(state.sites, rows) if own else Line(jnp.zeros_like(m), jnp.zeros_like(m))
+        m, v, remains = without(old, m, v, power)
+        asked = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, remains & proper)
+        used = jnp.where(asked.valid, weight, 0.0)
+        change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
+        info = Info(
+            jnp.sum(used),
+            jnp.sum(~asked.valid & (weight > 0)),
+            jnp.zeros((), int),
+            jnp.sum(used * asked.log_mean),
+        )
+        return (expand(state.q, features, change, used), info), change if own else None
+
+    (move, info), changes = sum_over_chunks(visit, batch.rows)
+    if not own:
+        estimates, move = move, move - info.weight * site
+    rate, backed_off = proper_rate(state.q, move, rate)
+    info = info._replace(backoffs=backed_off.astype(int))
+    q = state.q + rate * move
+    if own:
+        change = jax.tree.map(lambda leaf: rate * leaf, changes)
+        return State(q, memory.file(state.sites, batch.slot, change), None, None), info
+    share = (rate / memory.count_of(model.count, batch.slot)) * move
+    sites = memory.file(state.sites, batch.slot, share)
+    filed = memory.file(state.filed, batch.slot, estimates)
+    return State(q, sites, filed, memory.file(state.filed_weight, batch.slot, info.weight)), info
+
+
+def init(model: Model, own: bool) -> State:
+    """Sites of one; two numbers each where every row has its own."""
+    if not own:
+        return general.init(model, own)
+    zeros = jnp.zeros(len(model.count))
+    return State(jax.tree.map(jnp.asarray, model.prior), Line(zeros, zeros), None, None)
+
+
+def sweep(state: State, model: Model, plan: Plan, rates: Array, *, power: float) -> tuple[State, Info]:
+    """Visit the batches of a plan in order; single rows by rank-one updates where that is exact."""
+
+    def by_batches(state: State) -> tuple[State, Info]:
+        visit = lambda state, batch: step(state, Batch(*batch[0]), model, power=power, rate=batch[1])
+        state, info = jax.lax.scan(visit, state, (plan, rates))
+        return state, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
+
+    by_rows = lambda state: sequential.sweep(state, model, plan, rates, power=power)
+    own, single = plan.slot.ndim == 2, plan.rows.shape[1] == 1
+    if single and own:
+        return by_rows(state)
+    if single and len(model.count) == 1:
+        slow = sequential.drift(model, plan, rates) <= sequential.LARGEST_DRIFT
+        return jax.lax.cond(slow, by_rows, by_batches, state)
+    return by_batches(state)
+
+
+def total(sites: Any, model: Model) -> Any:
+    """Σ_k W_k λ_k; sites along rows are spread out on the way."""
+    if not isinstance(sites, Line):
+        return memory.total(sites, model.count)
+
+    def add_up(rows: Array) -> tuple[Any, None]:
+        weight = memory.weight_of(model.weight, rows)
+        return expand(model.prior, gather(model.data[0], rows), memory.read(sites, rows), weight), None
+
+    return sum_over_chunks(add_up, jnp.arange(len(model.weight)))[0]
+
+
+def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array]:
+    """`cavity.inference.kernel.evidence_terms` along the rows of X."""
+    own = plan.slot.ndim == 2
+    mean, covariance = moments_of(q)
+
+    def visit(total: Any, batch: tuple[Array, Array]) -> tuple[Any, None]:
+        rows, slot = batch
+        if not own:
+            cavity_mean, cavity_covariance = moments_of(q - power * memory.read(sites, slot))
+
+        def terms(rows: Array) -> tuple[Any, None]:
+            features, y = gather(model.data, rows)
+            weight = memory.weight_of(model.weight, rows)
+            if own:
+                site = memory.read(sites, rows)
+            else:
+                m, v = marginals(features, cavity_mean, cavity_covariance)
+                site = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, v >= 0).site
+            m, v = marginals(features, mean, covariance)
+            cavity_m, cavity_v, _ = without(site, m, v, power)
+            log_mean = jax.vmap(lambda *row: model.factor.likelihood.log_mean(*row, power))(y, cavity_m, cavity_v)
+            value = log_mean + log_removal(site, m, v, power)
+            value = jnp.sum(weight * jnp.where(jnp.isfinite(value), value, 0.0))
+            return (expand(model.prior, features, site, weight), value), None
+
+        return jax.tree.map(jnp.add, total, sum_over_chunks(terms, rows)[0]), None
+
+    return jax.lax.scan(visit, (0.0 * model.prior, jnp.zeros(())), plan)[0]
+
+
+def moments_of(q: Any) -> tuple[Array, Array]:
+    """Mean and covariance by one factorisation."""
+    chol = linalg.cholesky(q.precision)
+    return linalg.solve(chol, q.shift), linalg.inverse(chol)
+
+
+def marginals(features: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """Mean and variance of xᵀθ for every row."""
+    return features @ mean, jnp.sum((features @ covariance) * features, axis=1)
+
+
+KERNEL = Kernel(init, sweep, total, evidence_terms)

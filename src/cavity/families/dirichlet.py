@@ -1,0 +1,190 @@
+"""The Dirichlet and Beta distributions."""
+
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import gammaln
+
+from cavity._precision import in_float64, is_traced
+from cavity.families.base import ExpFamily, family
+from cavity.families.inverse import dirichlet_concentration, gap, log_minus_digamma, stirling_bregman
+
+
+@family
+class Dirichlet(ExpFamily):
+    """∏ x_j^{α_j − 1} Γ(Σα)/∏Γ(α_j) on the simplex, with T(x) = log x and base ∏ dx_j/x_j, so that η = α.
+
+    The last axis runs over the categories.
+
+    >>> import numpy as np
+    >>> from cavity.families import Dirichlet
+    >>> Dirichlet(np.array([1.0, 1.0, 2.0])).mean.tolist()
+    [0.25, 0.25, 0.5]
+    """
+
+    concentration: Array
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.concentration)
+        if not is_traced(self.concentration) and (not shape or shape[-1] < 2):
+            raise ValueError(f"concentration must have two or more categories on its last axis; got shape {shape}.")
+
+    @property
+    @in_float64
+    def mean(self) -> Array:
+        """E[x] = α/Σα."""
+        return self.concentration / jnp.sum(self.concentration, axis=-1, keepdims=True)
+
+    @property
+    @in_float64
+    def variance(self) -> Array:
+        """Var[x_j] = m_j (1 − m_j)/(Σα + 1)."""
+        mean = self.mean
+        return mean * (1 - mean) / (1 + jnp.sum(self.concentration, axis=-1, keepdims=True))
+
+    @property
+    @in_float64
+    def covariance(self) -> Array:
+        """Cov[x] = (diag m − m mᵀ)/(Σα + 1)."""
+        mean = self.mean
+        spread = mean[..., None] * (jnp.eye(mean.shape[-1]) - mean[..., None, :])
+        return spread / (1 + jnp.sum(self.concentration, axis=-1))[..., None, None]
+
+    @in_float64
+    def log_partition(self) -> Array:
+        return jnp.sum(gammaln(self.concentration)) - jnp.sum(gammaln(jnp.sum(self.concentration, axis=-1)))
+
+    @in_float64
+    def moments(self) -> Self:
+        return type(self)(_mean_log(jnp.asarray(self.concentration)))
+
+    @in_float64
+    def from_moments(self) -> Self:
+        return type(self)(dirichlet_concentration(jnp.asarray(self.concentration)))
+
+    @in_float64
+    def kl(self, other: Self) -> Array:
+        return _kl(jnp.asarray(self.concentration), jnp.asarray(other.concentration))
+
+    @in_float64
+    def is_proper(self) -> Array:
+        return jnp.all((jnp.asarray(self.concentration) > 0) & jnp.isfinite(self.concentration))
+
+    @in_float64
+    def statistics(self, theta: Array) -> Self:
+        return type(self)(jnp.log(theta))
+
+    @in_float64
+    def log_base(self, theta: Array) -> Array:
+        return -jnp.sum(jnp.log(theta))
+
+    @in_float64
+    def expected_log_base(self, moments: Self) -> Array:
+        return -jnp.sum(moments.concentration)
+
+    def event_shape(self) -> tuple[int, ...]:
+        return tuple(np.shape(self.concentration))
+
+    def draw(self, key: Array) -> Array:
+        return jnp.exp(_log_draw(key, self.concentration))
+
+
+@family
+class Beta(ExpFamily):
+    """x^{α−1} (1−x)^{β−1}/B(α, β), with T(x) = (log x, log(1 − x)) and base dx/(x(1 − x)), so that η = (α, β).
+
+    >>> from cavity.families import Beta
+    >>> Beta(1.0, 3.0).mean.item()
+    0.25
+    """
+
+    alpha: Array
+    beta: Array
+
+    def __post_init__(self) -> None:
+        alpha, beta = np.shape(self.alpha), np.shape(self.beta)
+        if not is_traced(self.alpha, self.beta) and alpha != beta:
+            raise ValueError(f"beta must have the shape of alpha, {alpha}; got {beta}.")
+
+    @property
+    @in_float64
+    def mean(self) -> Array:
+        """E[x] = α/(α + β)."""
+        return jnp.asarray(self.alpha) / (self.alpha + self.beta)
+
+    @property
+    @in_float64
+    def variance(self) -> Array:
+        """Var[x] = αβ/((α + β)² (α + β + 1))."""
+        total = jnp.asarray(self.alpha + self.beta)
+        return self.mean * (self.beta / total) / (1 + total)
+
+    @in_float64
+    def log_partition(self) -> Array:
+        return jnp.sum(gammaln(self.alpha) + gammaln(self.beta) - gammaln(self.alpha + self.beta))
+
+    @in_float64
+    def moments(self) -> Self:
+        pair = _mean_log(self._pair())
+        return type(self)(pair[..., 0], pair[..., 1])
+
+    @in_float64
+    def from_moments(self) -> Self:
+        pair = dirichlet_concentration(self._pair())
+        return type(self)(pair[..., 0], pair[..., 1])
+
+    @in_float64
+    def kl(self, other: Self) -> Array:
+        return _kl(self._pair(), other._pair())
+
+    @in_float64
+    def is_proper(self) -> Array:
+        return jnp.all((self._pair() > 0) & jnp.isfinite(self._pair()))
+
+    @in_float64
+    def statistics(self, theta: Array) -> Self:
+        return type(self)(jnp.log(theta), jnp.log1p(-jnp.asarray(theta)))
+
+    @in_float64
+    def log_base(self, theta: Array) -> Array:
+        return -jnp.sum(jnp.log(theta) + jnp.log1p(-jnp.asarray(theta)))
+
+    @in_float64
+    def expected_log_base(self, moments: Self) -> Array:
+        return -jnp.sum(moments.alpha + moments.beta)
+
+    def event_shape(self) -> tuple[int, ...]:
+        return tuple(np.shape(self.alpha))
+
+    def draw(self, key: Array) -> Array:
+        # The nearest number below one keeps log(1 − x) finite.
+        return jnp.minimum(jnp.exp(_log_draw(key, self._pair())[..., 0]), 1 - jnp.finfo(float).epsneg)
+
+    def _pair(self) -> Array:
+        return jnp.stack([jnp.asarray(self.alpha), jnp.asarray(self.beta)], axis=-1)
+
+
+def _mean_log(alpha: Array) -> Array:
+    """ψ(α_j) − ψ(Σα), relative to log α_j/Σα: large concentrations leave only small terms."""
+    total = jnp.sum(alpha, axis=-1, keepdims=True)
+    return jnp.log(alpha / total) - log_minus_digamma(alpha) + log_minus_digamma(total)
+
+
+def _kl(alpha: Array, other: Array) -> Array:
+    """Σα' KL(m'‖m) + Σ_j B(α_j, α'_j) − B(Σα, Σα'), B the Bregman divergence of Stirling's remainder.
+
+    The same as the difference of log-partitions, which would cancel for large concentrations.
+    """
+    total, total_other = jnp.sum(alpha, axis=-1, keepdims=True), jnp.sum(other, axis=-1, keepdims=True)
+    step = (alpha * total_other - other * total) / (other * total)  # m/m' − 1
+    parts = other * gap(step) + stirling_bregman(alpha, other)
+    return jnp.sum(parts) - jnp.sum(stirling_bregman(total, total_other))
+
+
+def _log_draw(key: Array, alpha: Array) -> Array:
+    """log of a Dirichlet draw, floored so that its exponential is a positive number."""
+    logs = jax.nn.log_softmax(jax.random.loggamma(key, alpha, dtype=float), axis=-1)
+    return jnp.maximum(logs, jnp.log(jnp.finfo(float).tiny))

@@ -1,0 +1,193 @@
+"""Inverse moment maps that have no closed form, and the differences of gamma functions they rest on.
+
+Every solver is a bracketed Newton iteration in the logarithm of its unknown, so it cannot diverge, and returns NaN
+where no distribution has the given moments. It is compiled once per shape, also outside jit. Derivatives of any order
+come from the implicit function theorem.
+"""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import gammaln, polygamma
+
+Carry = tuple[Array, Array, Array, Array, Array]  # bracket, iterate, last step, count
+
+LOG_RANGE = 100.0  # every unknown is sought in (e⁻¹⁰⁰, e¹⁰⁰)
+SERIES_FROM = 10.0  # where eight terms of Stirling's series are exact in double precision
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B₂, B₄, …, B₁₆
+
+
+def gap(step: Array) -> Array:
+    """δ − log(1 + δ) ≥ 0, the price of a relative error δ; its series where the difference would cancel."""
+    small = jnp.abs(step) < 1e-2
+    inner = jnp.where(small, step, 0.0)
+    series = inner * _horner([(-1) ** k / k for k in range(2, 11)], inner)
+    outer = jnp.where(small, 1.0, step)
+    return jnp.where(small, series, outer - jnp.log1p(outer))
+
+
+def log_minus_digamma(a: Array) -> Array:
+    """log a − ψ(a) > 0 for a > 0, falling from 1/a to 1/(2a)."""
+    # Below the series' reach, ψ(a) = ψ(a + 10) − Σ_{k<10} 1/(a + k).
+    small = a < SERIES_FROM
+    low = jnp.where(small, a, 1.0)
+    steps = sum(1 / (low + k) for k in range(int(SERIES_FROM))) - jnp.log1p(SERIES_FROM / low)
+    high = jnp.where(small, a + SERIES_FROM, a)
+    series = _horner([b / (2 * k) for k, b in enumerate(BERNOULLI, start=1)], 1 / high**2)
+    return 0.5 / high + series + jnp.where(small, steps, 0.0)
+
+
+def stirling_remainder(a: Array) -> Array:
+    """R(a) = log Γ(a) − a log a + a, convex, with R′(a) = ψ(a) − log a."""
+    small = a < SERIES_FROM
+    low = jnp.where(small, a, 1.0)
+    high = jnp.where(small, SERIES_FROM, a)
+    series = high * _horner([b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)], 1 / high**2)
+    return jnp.where(small, gammaln(low) - low * jnp.log(low) + low, 0.5 * jnp.log(2 * jnp.pi / high) + series)
+
+
+def stirling_bregman(a: Array, b: Array) -> Array:
+    """R(b) − R(a) − R′(a)(b − a) ≥ 0: what KL divergences of gamma-like families are made of."""
+    return stirling_remainder(b) - stirling_remainder(a) + log_minus_digamma(a) * (b - a)
+
+
+@jax.custom_jvp
+@jax.jit
+def gamma_shape(excess: Array) -> Array:
+    """The a with log a − ψ(a) = s: the shape of a Gamma with log E[x] − E[log x] = s."""
+    return _excess_root(log_minus_digamma, excess, start=jnp.log((1 + 2 * excess) / (2 * excess * (1 + excess))))
+
+
+@gamma_shape.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    shape = gamma_shape(*primals)
+    return shape, tangents[0] / _with_slope(log_minus_digamma, shape)[1]
+
+
+def wishart_excess(half: Array, dim: int) -> Array:
+    """s(x) = D log(ν/2) − Σ_{i<D} ψ((ν − i)/2) > 0 as a function of x = (ν − D + 1)/2."""
+    args = half[..., None] + 0.5 * jnp.arange(dim)
+    # log(ν/2) − log(x + i/2), written as a sum of positive terms
+    return jnp.sum(log_minus_digamma(args) + jnp.log1p(0.5 * jnp.arange(dim)[::-1] / args), axis=-1)
+
+
+def wishart_df(excess: Array, dim: int) -> Array:
+    """The degrees of freedom ν > D − 1 of a Wishart with log |E[W]| − E[log |W|] = s."""
+    return dim - 1 + 2 * wishart_half(excess, dim)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(jax.jit, static_argnums=1)
+def wishart_half(excess: Array, dim: int) -> Array:
+    """The x = (ν − D + 1)/2 with `wishart_excess(x)` = s."""
+    start = jnp.log((1 + dim * (dim + 1) / 4) / excess)  # the sum of both asymptotes
+    return _excess_root(lambda half: wishart_excess(half, dim), excess, start)
+
+
+@wishart_half.defjvp
+def _(dim: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    half = wishart_half(*primals, dim)
+    return half, tangents[0] / _with_slope(lambda x: wishart_excess(x, dim), half)[1]
+
+
+@jax.custom_jvp
+@jax.jit
+def dirichlet_concentration(mean_log: Array) -> Array:
+    """The α with ψ(α_j) − ψ(Σα) = E[log x_j], categories on the last axis.
+
+    One unknown, t = log Σα: the shares r_j = log(α_j/Σα) follow from it, and log Σ_j exp r_j falls through zero once.
+    """
+
+    def residual(t: Array) -> tuple[Array, Array]:
+        shares = dirichlet_shares(mean_log, t)
+        bend = lambda a: -a * _with_slope(log_minus_digamma, a)[1]  # a ψ′(a) − 1
+        total, parts = bend(jnp.exp(t))[..., None], bend(jnp.exp(t[..., None] + shares))
+        return log_sum_exp(shares), jnp.sum(jax.nn.softmax(shares, axis=-1) * (total - parts) / (1 + parts), axis=-1)
+
+    spare = -log_sum_exp(mean_log)  # > 0 by Jensen; (J − 1)/(2 Σα) for large α
+    t = _newton(residual, start=jnp.log(0.5 * (mean_log.shape[-1] - 1) / spare))
+    feasible = (spare > 0) & jnp.all(jnp.isfinite(mean_log), axis=-1)
+    return jnp.where(feasible[..., None], jnp.exp(t[..., None] + dirichlet_shares(mean_log, t)), jnp.nan)
+
+
+def dirichlet_shares(mean_log: Array, log_total: Array) -> Array:
+    """The r_j with ψ(e^{t + r_j}) − ψ(eᵗ) = E[log x_j]: the inverse of ψ by Newton, relative to the total eᵗ."""
+    log_total = log_total[..., None]
+    # r − s(e^{t+r}) = m − s(eᵗ), s = log − ψ: no term grows with the total
+    target = mean_log - log_minus_digamma(jnp.exp(log_total))
+
+    def newton(_: int, shares: Array) -> Array:
+        part = jnp.exp(log_total + shares)
+        value, slope = _with_slope(log_minus_digamma, part)
+        return shares - (shares - value - target) / (1 - part * slope)
+
+    digamma = target + log_total
+    low = digamma < -2.22  # where the asymptotes of the inverse of ψ meet: e^y + ½ and −1/(y + γ)
+    start = jnp.where(low, -1 / (jnp.where(low, digamma, -3.0) + 0.5772156649015329), jnp.exp(digamma) + 0.5)
+    return jax.lax.fori_loop(0, 6, newton, jnp.log(start) - log_total)
+
+
+def log_sum_exp(logs: Array) -> Array:
+    """log Σ exp over the last axis, with full relative precision where it is nearly zero and one term dominates."""
+    first = jnp.argmax(logs, axis=-1, keepdims=True)
+    top = jnp.take_along_axis(logs, first, axis=-1)
+    rest = jnp.where(jnp.arange(logs.shape[-1]) == first, 0.0, jnp.exp(logs - top))
+    return top[..., 0] + jnp.log1p(jnp.sum(rest, axis=-1))
+
+
+@dirichlet_concentration.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # (diag ψ′(α) − ψ′(Σα) 11ᵀ) dα = dm by Sherman–Morrison; widths 1/ψ′(a) − a keep its denominator from cancelling.
+    alpha = dirichlet_concentration(*primals)
+    total = jnp.sum(alpha, axis=-1)
+    width = lambda a: a * _with_slope(log_minus_digamma, a)[1] / polygamma(1, a)
+    part = tangents[0] / polygamma(1, alpha)
+    common = jnp.sum(part, axis=-1) / (width(total) - jnp.sum(width(alpha), axis=-1))
+    return alpha, part + common[..., None] / polygamma(1, alpha)
+
+
+def _horner(coefficients: list[float], x: Array) -> Array:
+    """c₁ x + c₂ x² + …"""
+    total = jnp.zeros_like(x)
+    for c in reversed(coefficients):
+        total = (total + c) * x
+    return total
+
+
+def _with_slope(function: Callable[[Array], Array], at: Array) -> tuple[Array, Array]:
+    return jax.jvp(function, (at,), (jnp.ones_like(at),))
+
+
+def _excess_root(function: Callable[[Array], Array], excess: Array, start: Array) -> Array:
+    """The x > 0 with function(x) = s, where log function is nearly −log x + constant at both ends."""
+
+    def residual(t: Array) -> tuple[Array, Array]:
+        value, slope = _with_slope(lambda u: jnp.log(function(jnp.exp(u))), t)
+        return value - jnp.log(excess), slope
+
+    feasible = (excess > 0) & jnp.isfinite(excess)
+    return jnp.where(feasible, jnp.exp(_newton(residual, start)), jnp.nan)
+
+
+def _newton(residual: Callable[[Array], tuple[Array, Array]], start: Array) -> Array:
+    """The zero of an elementwise decreasing function, given with its slope: Newton, or bisection where it strays."""
+
+    def unfinished(carry: Carry) -> Array:
+        _, _, _, step, count = carry
+        return jnp.any(jnp.abs(step) > 1e-13) & (count < 200)
+
+    def advance(carry: Carry) -> Carry:
+        low, high, t, _, count = carry
+        value, slope = residual(t)
+        low, high = jnp.where(value > 0, t, low), jnp.where(value < 0, t, high)
+        newton = t - value / slope
+        good = (newton > low) & (newton < high)
+        step = jnp.where(value == 0, 0.0, jnp.where(good, newton, 0.5 * (low + high)) - t)
+        return low, high, t + step, step, count + 1
+
+    start = jnp.clip(start, -LOG_RANGE, LOG_RANGE)
+    bound = jnp.full_like(start, LOG_RANGE)
+    return jax.lax.while_loop(unfinished, advance, (-bound, bound, start, bound, jnp.zeros((), int)))[2]

@@ -1,0 +1,100 @@
+"""Independent parts: any pytree of families is a family."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from cavity._precision import in_float64
+from cavity.families.base import ExpFamily, family
+
+
+def is_family(node: Any) -> bool:
+    """Whether a node of a pytree is one exponential family."""
+    return isinstance(node, ExpFamily)
+
+
+def as_family(tree: Any) -> ExpFamily:
+    """An exponential family as it is; a dict, tuple or list of them as their product."""
+    if is_family(tree):
+        return tree
+    if isinstance(tree, dict | tuple | list):
+        return Product(tree)
+    raise TypeError(f"expected an exponential family or a dict, tuple or list of them; got {type(tree).__name__}.")
+
+
+@family
+class Product(ExpFamily):
+    """∏_i q_i(θ_i): θ is a pytree with the structure of `parts`, and A, T, KL and entropy are sums over the parts.
+
+    >>> from cavity.families import Gamma, Gaussian, Product
+    >>> q = Product({"weights": Gaussian.isotropic(2), "noise": Gamma(3.0, 2.0)})
+    >>> q["noise"].mean.item()
+    1.5
+    """
+
+    parts: Any
+
+    def __post_init__(self) -> None:
+        parts = jax.tree.leaves(self.parts, is_leaf=is_family)
+        wrong = [type(part).__name__ for part in parts if not is_family(part)]
+        if wrong or not parts:
+            raise TypeError(
+                f"parts must be a pytree of exponential families; got {wrong[0] if wrong else 'no family'}."
+            )
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.parts[key]
+
+    @in_float64
+    def log_partition(self) -> Array:
+        return self._sum(lambda part: part.log_partition())
+
+    @in_float64
+    def moments(self) -> Self:
+        return type(self)(self._map(lambda part: part.moments()))
+
+    @in_float64
+    def from_moments(self) -> Self:
+        return type(self)(self._map(lambda part: part.from_moments()))
+
+    @in_float64
+    def kl(self, other: Self) -> Array:
+        return self._sum(lambda part, part_other: part.kl(part_other), other.parts)
+
+    @in_float64
+    def distance(self, other: Self) -> Array:
+        return jnp.sqrt(self._sum(lambda part, part_other: part.distance(part_other) ** 2, other.parts))
+
+    @in_float64
+    def is_proper(self) -> Array:
+        proper = self._map(lambda part: jnp.asarray(part.is_proper()))
+        return jnp.all(jnp.stack(jax.tree.leaves(proper)))
+
+    @in_float64
+    def statistics(self, theta: Any) -> Self:
+        return type(self)(self._map(lambda part, value: part.statistics(value), theta))
+
+    @in_float64
+    def log_base(self, theta: Any) -> Array:
+        return self._sum(lambda part, value: part.log_base(value), theta)
+
+    @in_float64
+    def expected_log_base(self, moments: Self) -> Array:
+        return self._sum(lambda part, mean: part.expected_log_base(mean), moments.parts)
+
+    def event_shape(self) -> Any:
+        return self._map(lambda part: part.event_shape())
+
+    def draw(self, key: Array) -> Any:
+        parts, structure = jax.tree.flatten(self.parts, is_leaf=is_family)
+        keys = jax.random.split(key, len(parts))
+        return jax.tree.unflatten(structure, [part.draw(k) for part, k in zip(parts, keys, strict=True)])
+
+    def _map(self, function: Callable[..., Any], *others: Any) -> Any:
+        return jax.tree.map(function, self.parts, *others, is_leaf=is_family)
+
+    def _sum(self, function: Callable[..., Any], *others: Any) -> Array:
+        return sum(jax.tree.leaves(self._map(function, *others)), start=jnp.zeros(()))

@@ -1,0 +1,123 @@
+"""A sweep over the data, for any family and factor; and the contract for structured versions of it.
+
+A kernel is four functions. The general one below calls `step` for each batch of the plan. A factor may bring a
+kernel of its own that does the same arithmetic faster (`cavity.factors.linear`); tests hold the two equal.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from cavity.families.base import dot
+from cavity.inference import memory
+from cavity.inference.chunks import gather, sum_over_chunks
+from cavity.inference.memory import Plan
+from cavity.inference.pull import pull, select
+from cavity.inference.step import Batch, Info, State, proper_rate, step
+
+
+class Model(NamedTuple):
+    """What stays fixed during a fit."""
+
+    factor: Any
+    prior: Any
+    data: Any  # leaves with N rows
+    weight: Array  # (N,)
+    slot: Array  # (N,) slot of each row
+    count: Array  # (K,) total weight of each slot
+
+
+class Kernel(NamedTuple):
+    """The four functions an implementation of the engine consists of."""
+
+    init: Callable[..., State]  # (model, own) -> state
+    sweep: Callable[..., tuple[State, Info]]  # (state, model, plan, rates, *, power) -> (state, info)
+    total: Callable[..., Any]  # (sites, model) -> Σ_k W_k λ_k, in equation (1)
+    evidence_terms: Callable[..., tuple[Any, Array]]  # (q, sites, model, plan, *, power) -> sums in the evidence
+
+
+def init(model: Model, own: bool) -> State:
+    """Sites of one, and q equal to the prior."""
+    stack = lambda leaf: jnp.zeros((len(model.count), *jnp.shape(leaf)))
+    sites = jax.tree.map(stack, model.prior)
+    prior = jax.tree.map(jnp.asarray, model.prior)
+    return State(prior, sites, None if own else sites, None if own else jnp.zeros(len(model.count)))
+
+
+def sweep(state: State, model: Model, plan: Plan, rates: Array, *, power: float) -> tuple[State, Info]:
+    """Visit the batches of a plan in order."""
+
+    def visit(state: State, batch: tuple[Batch, Array]) -> tuple[State, Info]:
+        (rows, slot), rate = batch
+        return step(
+            state,
+            Batch(rows, slot),
+            model.data,
+            model.weight,
+            model.count,
+            factor=model.factor,
+            power=power,
+            rate=rate,
+        )
+
+    state, info = jax.lax.scan(visit, state, (plan, rates))
+    return state, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
+
+
+def settle(model: Model, start: State, end: State, keep: Array, *, average: bool) -> State:
+    """The end of a sweep: each shared slot becomes the mean of the estimates filed in it, and q is rebuilt from (1).
+
+    Only a share `keep` of the way is taken, halved until q is proper. Where each datum has its own slot the steps
+    have done this already. Without averaging the sites stay as the steps left them: the paper's literal update.
+    """
+    if end.filed is None:
+        return end
+    cleared = jax.tree.map(jnp.zeros_like, (end.filed, end.filed_weight))
+    if not average:
+        return State(end.q, end.sites, *cleared)
+    seen = end.filed_weight > 0
+    weight = jnp.where(seen, end.filed_weight, 1.0)
+    towards_mean = jax.vmap(lambda filed, w, old, ok: select(ok, (1 / w) * filed - old, 0.0 * old))
+    change = towards_mean(end.filed, weight, start.sites, seen)
+    keep, _ = proper_rate(start.q, memory.total(change, model.count), keep)
+    sites = start.sites + keep * change
+    return State(model.prior + memory.total(sites, model.count), sites, *cleared)
+
+
+def total(sites: Any, model: Model) -> Any:
+    """Σ_k W_k λ_k."""
+    return memory.total(sites, model.count)
+
+
+def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array]:
+    """Σ w_n λ̂_n and Σ w_n {ℓ_α(c_n) + (A(c_n) − A(q))/α}, with c_n = q − α λ̂_n and λ̂_n the datum's own site.
+
+    Where slots are shared, λ̂_n is formed here from the shared site's cavity and not kept.
+    """
+    log_partition, moments = q.log_partition(), q.moments()
+    own = plan.slot.ndim == 2
+
+    def term(row: Array, datum: Any) -> tuple[Any, Array]:
+        site = memory.read(sites, model.slot[row])
+        if not own:
+            site = site + pull(model.factor, q, site, datum, power).move
+        cavity = q - power * site
+        if power == 0:
+            change = -dot(site, moments)
+        else:
+            change = (cavity.log_partition() - log_partition) / power
+        value = model.factor.log_mean(cavity, datum, power) + change
+        return site, jnp.where(jnp.isfinite(value), value, 0.0)
+
+    def chunk(rows: Array) -> tuple[Any, None]:
+        terms = jax.vmap(term)(jnp.minimum(rows, len(model.weight) - 1), gather(model.data, rows))
+        weight = memory.weight_of(model.weight, rows)
+        return jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), terms), None
+
+    return sum_over_chunks(chunk, jnp.arange(len(model.weight)))[0]
+
+
+GENERAL = Kernel(init, sweep, total, evidence_terms)

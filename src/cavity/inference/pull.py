@@ -1,0 +1,41 @@
+"""How one datum moves q: equations (2)–(4)."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+class Pull(NamedTuple):
+    """What one datum asks for."""
+
+    move: Any  # δ_n = λ̂_n − λ_k, zero where it is not valid
+    valid: Array  # whether cavity, tilted distribution and move were proper
+    log_mean: Array  # ℓ_α(c_n), zero where it is not valid
+
+
+def pull(factor: Any, q: Any, site: Any, datum: Any, power: float) -> Pull:
+    """δ = (proj[(q / siteᵅ) pᵅ] − q) / α, and its limit at α = 0.
+
+    Written with the datum's own site λ̂ = (proj[c pᵅ] − c)/α the move is δ = λ̂ − λ. An improper cavity or tilted
+    distribution gives no move: the datum is skipped and counted, and nothing that is not a number reaches q.
+    """
+    cavity = q - power * site
+    proper = cavity.is_proper()
+    cavity = select(proper, cavity, q)  # somewhere harmless to evaluate; the result is not used
+    estimate = factor.site(cavity, datum, power)
+    log_mean = factor.log_mean(cavity, datum, power)
+    valid = proper & all_finite(estimate) & jnp.isfinite(log_mean) & (cavity + power * estimate).is_proper()
+    move = jax.tree.map(lambda new, old: jnp.where(valid, new - old, 0.0), estimate, site)
+    return Pull(move, valid, jnp.where(valid, log_mean, 0.0))
+
+
+def select(condition: Array, yes: Any, no: Any) -> Any:
+    """`jnp.where` over the leaves of two pytrees."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def all_finite(tree: Any) -> Array:
+    """Whether every number in a pytree is finite."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))

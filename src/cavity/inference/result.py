@@ -1,0 +1,75 @@
+"""What a fit returns."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from cavity._precision import to_numpy
+
+
+class ConvergenceWarning(UserWarning):
+    """The fit stopped before it settled; its results are kept."""
+
+
+class CollapseWarning(UserWarning):
+    """The posterior's variance shrinks sweep after sweep: data are being counted again and again."""
+
+
+class Sweep(NamedTuple):
+    """What is known after one sweep; a callback receives it."""
+
+    number: int  # 1 for the first
+    change: float  # how far q moved, in posterior standard deviations per unit rate
+    skipped: int  # data whose cavity or tilted distribution was improper
+    backoffs: int  # batches whose rate was cut to keep q proper
+    rate: float  # the share of the asked move that was made
+    entropy: float  # of q
+    log_evidence: float  # NaN unless asked for every sweep
+    seconds: float  # since the start of the fit
+    current: Any  # gives q as it stands
+
+    @property
+    def posterior(self) -> Any:
+        """q after this sweep."""
+        return self.current()
+
+
+class History(NamedTuple):
+    """One entry per sweep."""
+
+    change: np.ndarray
+    skipped: np.ndarray
+    backoffs: np.ndarray
+    rate: np.ndarray
+    entropy: np.ndarray
+    log_evidence: np.ndarray
+    seconds: np.ndarray
+
+    @classmethod
+    def of(cls, sweeps: list[Sweep]) -> "History":
+        """Columns from rows."""
+        return cls(*(np.array([getattr(sweep, name) for sweep in sweeps]) for name in cls._fields))
+
+
+@dataclass(frozen=True)
+class Result:
+    """The posterior and how it was reached."""
+
+    posterior: Any
+    converged: bool
+    n_sweeps: int
+    n_skipped: int  # visits skipped, summed over all sweeps
+    history: History
+    log_evidence: float  # NaN if it was not asked for
+    site_bytes: int  # held for sites
+    _gradient: Any = field(repr=False, default=None)
+
+    def evidence_gradient(self) -> tuple[Any, Any]:
+        """d log Z with respect to the leaves of (factor, prior): likelihood hyper-parameters and the prior's η.
+
+        Exact at a fixed point. For a function prior(h) the chain rule finishes the job: `jax.vjp(prior, h)`.
+        """
+        with jax.enable_x64(True):
+            return to_numpy(self._gradient())

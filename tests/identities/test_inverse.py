@@ -1,0 +1,121 @@
+"""The inverse moment maps against mpmath, over the whole domain, with first and second derivatives.
+
+References go forward: moments of chosen parameters with 50 digits, which the solver must take back.
+"""
+
+import jax
+import mpmath as mp
+import numpy as np
+import pytest
+
+from cavity.families import Gamma
+from cavity.families.inverse import dirichlet_concentration, gamma_shape, wishart_df, wishart_half
+
+GRID = np.geomspace(1e-6, 1e8, 43)
+EPS = np.finfo(float).eps
+
+
+@pytest.fixture(autouse=True)
+def digits():
+    with mp.workdps(50):
+        yield
+
+
+def psi(order, a):
+    return mp.psi(order, mp.mpf(a))
+
+
+def run(function, *args):
+    with jax.enable_x64(True):
+        return np.asarray(function(*args))
+
+
+def test_gamma_shape():
+    excess = np.array([float(mp.log(a) - psi(0, a)) for a in GRID])
+    np.testing.assert_allclose(run(gamma_shape, excess), GRID, rtol=1e-13)
+
+
+def test_gamma_shape_derivatives():
+    excess, first, second = [], [], []
+    for a in map(mp.mpf, GRID):
+        slope, bend = 1 / a - psi(1, a), -1 / a**2 - psi(2, a)
+        excess.append(float(mp.log(a) - psi(0, a)))
+        first.append(float(1 / slope))
+        second.append(float(-bend / slope**3))
+    got = run(jax.jit(jax.vmap(jax.grad(gamma_shape))), np.array(excess))
+    np.testing.assert_allclose(got, first, rtol=1e-11)
+    got = run(jax.jit(jax.vmap(jax.grad(jax.grad(gamma_shape)))), np.array(excess))
+    np.testing.assert_allclose(got, second, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dim", [1, 8])
+def test_wishart_df(dim):
+    # The unknown is (ν − D + 1)/2, which ν = D − 1 + 2x itself can only hold to rounding.
+    half = [mp.mpf(x) for x in GRID]
+    total = lambda x: sum(psi(0, x + mp.mpf(i) / 2) for i in range(dim))
+    excess = np.array([float(dim * mp.log(x + mp.mpf(dim - 1) / 2) - total(x)) for x in half])
+    np.testing.assert_allclose(run(lambda s: wishart_half(s, dim), excess), GRID, rtol=1e-12)
+    np.testing.assert_allclose(run(lambda s: wishart_df(s, dim), excess), dim - 1 + 2 * GRID, rtol=1e-12)
+    slope = [float(1 / mp.diff(lambda x: dim * mp.log(x + mp.mpf(dim - 1) / 2) - total(x), x)) for x in half[5::9]]
+    got = run(jax.jit(jax.vmap(jax.grad(lambda s: wishart_half(s, dim)))), excess[5::9])
+    np.testing.assert_allclose(got, slope, rtol=1e-10)
+
+
+def dirichlet_case(alpha):
+    """E[log x] and the condition number of its inverse, max_j Σ_i |∂α_j/∂m_i| |m_i| / α_j."""
+    parts = [mp.mpf(a) for a in alpha]
+    total = sum(parts)
+    mean_log = [psi(0, a) - psi(0, total) for a in parts]
+    hessian = mp.diag([psi(1, a) for a in parts]) - psi(1, total) * mp.ones(len(parts))
+    inverse = hessian**-1
+    rows = [sum(abs(inverse[j, i] * mean_log[i]) for i in range(len(parts))) / parts[j] for j in range(len(parts))]
+    return [float(m) for m in mean_log], float(max(rows)), inverse
+
+
+def test_dirichlet_concentration():
+    # 1e-10, or where that is not possible what rounding the moments alone costs: half of the digits at 1e8.
+    rng = np.random.default_rng(0)
+    alpha = np.concatenate(
+        [10 ** rng.uniform(*span, (12, 3)) for span in [(-6, -3), (-3, 0), (-1, 3), (3, 8), (-6, 8)]]
+    )
+    mean_log, condition, _ = zip(*map(dirichlet_case, alpha), strict=True)
+    error = np.max(np.abs(run(dirichlet_concentration, np.array(mean_log)) / alpha - 1), axis=-1)
+    assert np.all(error < np.maximum(1e-10, 20 * EPS * np.array(condition)))
+    assert np.max(error[:36]) < 1e-10
+
+
+def test_dirichlet_concentration_of_many_categories():
+    alpha = 10 ** np.random.default_rng(1).uniform(-1, 2, 40)
+    np.testing.assert_allclose(run(dirichlet_concentration, np.array(dirichlet_case(alpha)[0])), alpha, rtol=1e-10)
+
+
+def test_dirichlet_derivatives():
+    alphas = [(1e-4, 3e-4, 2e-4), (0.5, 2.0, 9.0), (300.0, 80.0, 2000.0), (1e6, 2e6, 1e5)]
+    mean_log, _, inverses = zip(*map(dirichlet_case, alphas), strict=True)
+    jacobian = jax.jacrev(dirichlet_concentration)
+    first = run(jax.jit(jax.vmap(jacobian)), np.array(mean_log))
+    second = run(jax.jit(jax.vmap(jax.jacfwd(jacobian))), np.array(mean_log))
+    for alpha, inverse, got, bend in zip(alphas, inverses, first, second, strict=True):
+        wanted = np.array(inverse.tolist(), dtype=float)
+        np.testing.assert_allclose(got, wanted, rtol=1e-9 + 1e-14 * sum(alpha))
+        # ∂²α/∂m² = −H⁻¹ (∂H/∂α) H⁻¹ H⁻¹, with ∂H_ij/∂α_k = ψ''(α_i) δ_ijk − ψ''(Σα)
+        third = -psi(2, sum(map(mp.mpf, alpha))) * np.ones((3, 3, 3), dtype=object)
+        third[np.diag_indices(3, 3)] += [psi(2, a) for a in alpha]
+        rows = np.array(inverse.tolist(), dtype=object)
+        curvature = -np.einsum("ai,ijk,jb,kc->abc", rows, third, rows, rows, optimize=True).astype(float)
+        np.testing.assert_allclose(bend, curvature, rtol=1e-7 + 1e-13 * sum(alpha), atol=1e-9 * np.abs(curvature).max())
+
+
+def test_impossible_moments_give_nan():
+    # log E[x] < E[log x], or a point mass, or Σ exp E[log x_j] ≥ 1: no distribution has these.
+    assert np.isnan(run(gamma_shape, np.array([-1.0, 0.0, np.nan, np.inf]))).all()
+    assert np.isnan(run(lambda s: wishart_df(s, 3), np.array([-1.0, 0.0]))).all()
+    assert np.isnan(run(dirichlet_concentration, np.log([[0.5, 0.7], [0.5, np.nan]]))).all()
+    assert not Gamma(1.0, -2.0).from_moments().is_proper()  # E[log x] = 1 > log E[x] = log 2
+
+
+def test_solvers_work_inside_vmap_and_do_not_mix_rows():
+    excess = np.array([1e-8, 0.3, 1e5, -1.0])
+    batched = run(jax.vmap(gamma_shape), excess)
+    single = np.array([run(gamma_shape, s) for s in excess])
+    np.testing.assert_allclose(batched, single, rtol=1e-13)

@@ -1,0 +1,113 @@
+"""Every family, factor and algorithm the shared tests run over. A new one adds one entry and inherits the suite."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from scipy import stats
+
+from cavity import families
+from cavity.families import ExpFamily
+
+Lead = tuple[int, ...]
+
+
+def spd(rng: np.random.Generator, lead: Lead, dim: int) -> np.ndarray:
+    """Well-conditioned symmetric positive definite matrices."""
+    root = rng.normal(size=(*lead, dim, dim))
+    return root @ np.swapaxes(root, -1, -2) / dim + np.eye(dim)
+
+
+# Families
+
+
+@dataclasses.dataclass(frozen=True)
+class FamilyCase:
+    """How to draw a random member, with leading axes, and the frozen scipy distribution of one without."""
+
+    draw: Callable[[np.random.Generator, Lead], ExpFamily]
+    scipy: Callable[[Any], Any] | None = None
+    redundant: int = 0  # antisymmetric directions of symmetric matrix leaves, in which A is constant
+    any_finite: bool = False  # whether every finite η is proper
+
+
+def _product(rng: np.random.Generator, lead: Lead) -> ExpFamily:
+    names = ("gaussian", "gamma", "categorical")
+    return families.Product({name: FAMILIES[name].draw(rng, lead) for name in names})
+
+
+def _wishart(rng: np.random.Generator, lead: Lead) -> ExpFamily:
+    return families.Wishart(rng.uniform(1.5, 6.0, lead), spd(rng, lead, 2))
+
+
+def _normal_wishart(rng: np.random.Generator, lead: Lead) -> ExpFamily:
+    mean, count, df = rng.normal(size=(*lead, 2)), rng.uniform(0.5, 3.0, lead), rng.uniform(3.5, 6.0, lead)
+    return families.NormalWishart.from_parameters(mean, count, df, spd(rng, lead, 2))
+
+
+FAMILIES = {
+    "gaussian": FamilyCase(
+        lambda rng, lead: families.Gaussian(rng.normal(size=(*lead, 2)), spd(rng, lead, 2)),
+        lambda q: stats.multivariate_normal(
+            np.linalg.solve(q.precision, q.shift), np.linalg.inv(q.precision), allow_singular=False
+        ),
+        redundant=1,
+    ),
+    "diagonal-gaussian": FamilyCase(
+        lambda rng, lead: families.DiagonalGaussian(rng.normal(size=(*lead, 2)), rng.uniform(0.5, 3.0, (*lead, 2))),
+        lambda q: stats.multivariate_normal(q.shift / q.precision, np.diag(1 / q.precision)),
+    ),
+    "gamma": FamilyCase(
+        lambda rng, lead: families.Gamma(rng.uniform(0.3, 5.0, lead), rng.uniform(0.5, 2.0, lead)),
+        lambda q: stats.gamma(q.shape, scale=1 / q.rate),
+    ),
+    "beta": FamilyCase(
+        lambda rng, lead: families.Beta(rng.uniform(0.3, 5.0, lead), rng.uniform(0.3, 5.0, lead)),
+        lambda q: stats.beta(q.alpha, q.beta),
+    ),
+    "dirichlet": FamilyCase(
+        lambda rng, lead: families.Dirichlet(rng.uniform(0.3, 5.0, (*lead, 3))),
+        lambda q: stats.dirichlet(q.concentration),
+    ),
+    "bernoulli": FamilyCase(
+        lambda rng, lead: families.Bernoulli(rng.normal(size=lead)),
+        lambda q: stats.bernoulli(1 / (1 + np.exp(-q.logit))),
+        any_finite=True,
+    ),
+    "categorical": FamilyCase(
+        lambda rng, lead: families.Categorical(rng.normal(size=(*lead, 2))),
+        lambda q: stats.rv_discrete(values=(np.arange(3), np.exp([*q.logits, 0]) / np.exp([*q.logits, 0]).sum())),
+        any_finite=True,
+    ),
+    "wishart": FamilyCase(
+        _wishart,
+        lambda q: stats.wishart(float(q.df), np.linalg.inv(q.rate)),
+        redundant=1,
+    ),
+    "normal-wishart": FamilyCase(_normal_wishart, redundant=1),
+    "product": FamilyCase(_product, redundant=1),
+}
+
+
+def member(name: str, seed: int = 0, lead: Lead = (2,)) -> Any:
+    """A fixed random member of a family: two independent copies, unless asked otherwise."""
+    return FAMILIES[name].draw(np.random.default_rng(seed), lead)
+
+
+def copy(tree: Any, index: int) -> Any:
+    """One of the independent copies of a member, or of its θ."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+@functools.cache
+def draws(name: str) -> Any:
+    """10,000 draws of `member(name)`, shared by all tests because samplers are slow to compile."""
+    return member(name).sample(jax.random.key(7), (10_000,))
+
+
+# Factors
+
+# Algorithms
