@@ -9,7 +9,6 @@ at every power, zero included (equation (12) of docs/mathematics.md).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
+from cavity._pytree import pytree
 from cavity.factors import linear
 from cavity.factors.base import Factor
 from cavity.factors.line import line_site
@@ -27,8 +27,7 @@ from cavity.inference.kernel import Kernel
 from cavity.quadrature import Tilt
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class GLM(Factor):
     """A factor whose data are `(X, y)` and whose likelihood sees xᵀθ only."""
 
@@ -77,8 +76,7 @@ class GLM(Factor):
         return linear.KERNEL if isinstance(prior, Gaussian) else None
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class ByDerivatives:
     """A likelihood whose tilt is read off the derivatives of its log-mean, and so can be differentiated again."""
 

@@ -6,7 +6,7 @@ exist. Hyper-parameters are leaves, so that the evidence can be differentiated i
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from jax.scipy.special import gammaln
 
 from cavity import quadrature
 from cavity._precision import is_traced
+from cavity._pytree import pytree
 from cavity.quadrature import Tilt
 from cavity.special import LOG_SQRT_2PI, hazard, hazard_excess, log_ndtr, log_sigmoid, truncated_variance
 
@@ -56,8 +57,7 @@ class Likelihood(abc.ABC):
         return quadrature.log_mean(kernel, mean, variance, power, self.center(y, mean)) + self.log_base(y)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class Probit(Likelihood):
     """p(y|a) = Φ(y a), y ∈ {−1, +1}; closed at power 1."""
 
@@ -85,8 +85,7 @@ class Probit(Likelihood):
         return log_ndtr(y * mean / jnp.sqrt(1 + variance))
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class Logit(Likelihood):
     """p(y|a) = 1/(1 + e^(−y a)), y ∈ {−1, +1}."""
 
@@ -100,8 +99,7 @@ class Logit(Likelihood):
         return _check_signs(y)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class Poisson(Likelihood):
     """p(y|a) = e^(y a − e^a)/y!, counts with a log link; closed at power 0.
 
@@ -143,8 +141,7 @@ class Poisson(Likelihood):
         return self.log_kernel(y, mean) + self.log_base(y) - jnp.exp(mean) * jnp.expm1(0.5 * variance)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class GaussianNoise(Likelihood):
     """p(y|a) = N(y; a, noise_variance); closed at every power."""
 
@@ -174,8 +171,7 @@ class GaussianNoise(Likelihood):
         return self.log_base(y) - 0.5 * (spread + square)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class StudentT(Likelihood):
     """p(y|a) = Student's t with `df` degrees of freedom, location a and `scale`: regression that forgives outliers."""
 
@@ -196,8 +192,7 @@ class StudentT(Likelihood):
         return _check_finite(y)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class UserLikelihood(Likelihood):
     """A user's own log p(y|a), a smooth function `log_density(y, a)` of scalars.
 

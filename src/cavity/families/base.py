@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from cavity._precision import in_float64, is_traced
+from cavity._pytree import pytree
 
 T = TypeVar("T")
 
@@ -121,33 +122,17 @@ class ExpFamily(abc.ABC):
 
 @dataclass_transform(frozen_default=True)
 def family(cls: type[T]) -> type[T]:
-    """Make a class with annotated fields a frozen pytree whose leaves are float64 arrays.
-
-    Fields whose metadata says `static` are structure rather than numbers and stay as they are.
-    """
-    cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-    leaves = [f.name for f in fields if not f.metadata.get("static")]
-    static = [f.name for f in fields if f.metadata.get("static")]
+    """A `pytree` whose leaves are made float64 arrays by the constructor."""
+    cls = pytree(cls)
     construct = cls.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         construct(self, *args, **kwargs)
-        for name in leaves:
-            object.__setattr__(self, name, jax.tree.map(as_float64, getattr(self, name)))
-
-    def flatten(self: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        children = [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in leaves]
-        return children, tuple(getattr(self, name) for name in static)
-
-    def unflatten(structure: tuple[Any, ...], children: Any) -> Any:
-        self = object.__new__(cls)  # skips the constructor: JAX also unflattens placeholders that are not numbers
-        for name, value in zip([*leaves, *static], [*children, *structure], strict=True):
-            object.__setattr__(self, name, value)
-        return self
+        for field in dataclasses.fields(self):
+            if not field.metadata.get("static"):
+                object.__setattr__(self, field.name, jax.tree.map(as_float64, getattr(self, field.name)))
 
     cls.__init__ = init  # type: ignore[assignment,method-assign]
-    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
     return cls
 
 
