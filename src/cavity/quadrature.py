@@ -5,6 +5,8 @@ thousands of standard deviations from m, on both sides of a gap, or behind an ed
 fixed set of nodes will do. Here the modes of the tilted density are found first; then, from each of them and from the
 point where the likelihood varies most, Gauss–Legendre panels walk outwards until nothing is left, each as long as the
 integrand's highest Legendre coefficients allow. Work is in units t = (a − m)/√v.
+
+Errors are near rounding: about 1e-16 · max(1, α |l|) at the tilted mode, and a few 1e-11 at worst behind sharp edges.
 """
 
 from collections.abc import Callable
@@ -21,10 +23,10 @@ from cavity.special import LOG_SQRT_2PI
 LogLik = Callable[[Array], Array]
 
 N_NODES = 16
-TOLERANCE = 2e-6  # of the last Legendre coefficients; the panel's error is about its square
-FLOOR = 1e-3  # derivatives of l are resolved relative to their own size or to this, in units of t
-NEGLIGIBLE = 1e-15  # a walk ends when a panel adds less than this share of every sum
-REACH = 50.0  # a starting point this far below the peak, in nats, is left out
+TOLERANCE = 3e-7  # of the last Legendre coefficients; where the panel resolves the integrand its error is the square
+FLOOR = 1e-3  # terms in l and its derivatives are resolved relative to their own size or to this, in units of t
+NEGLIGIBLE = 1e-15  # a leg ends when a panel adds less than this share of every sum
+REACH = 50.0  # a starting point with this much less mass than the main one, in nats, is left out
 MAX_CLIMB, MAX_PANELS, MAX_STEPS = 80, 96, 256
 
 
@@ -42,23 +44,24 @@ class Tilt(NamedTuple):
 
 
 def tilt(log_lik: LogLik, mean: Array, variance: Array, power: float, center: Array) -> Tilt:
-    """The tilt of a scalar log-likelihood; `center` is where it varies most, and need not be exact.
+    """The tilt of a smooth scalar log-likelihood; `center` is where it varies most, and need not be exact.
 
     Where v is small the derivatives are read as expected scores, g = E[l′] and h = E[l″] + α Var[l′]; where the
-    likelihood is the sharper, from the tilted mean and variance themselves: each loses digits where the other does not.
+    likelihood is the sharper, by parts: from the tilted mean and variance, or E[l t] and E[l′ t] at power 0. Each loses
+    digits where the other does not. A variance that is negative or not finite gives NaN.
     """
-    walk = _walk(log_lik, mean, variance, power, center)
-    scale = _scale(variance)
+    walk, scale = _walk(log_lik, mean, variance, power, center), _scale(variance)
+    total, size = walk.total / walk.total[0], walk.size / walk.total[0]
     if power == 0:
-        _, score, curve, value = walk.total / walk.total[0]
-        log_mean, slope, curvature = walk.value + value, walk.slope + score, curve
-        return Tilt(log_mean, slope / scale, curvature / scale**2, jnp.ones_like(log_mean))
-    weight = walk.total[0]
-    _, first, second, score, score2, curve = walk.total / weight
-    curvature = curve + power * (score2 - score**2)
+        _, score, curve, value, value_t, score_t = total
+        slope = jnp.where(size[4] < size[1], value_t, walk.slope + score)
+        curvature = jnp.where(size[5] < size[2], score_t, curve)
+        return Tilt(walk.value + value, slope / scale, curvature / scale**2, jnp.ones_like(curve))
+    _, first, second, score, score2, curve = total
     spread = second - first**2
+    curvature = curve + power * (score2 - score**2)
     direct = _direct(walk, power)
-    log_mean = (walk.peak + jnp.log(weight) - LOG_SQRT_2PI) / power
+    log_mean = (walk.peak + jnp.log(walk.total[0]) - LOG_SQRT_2PI) / power
     slope = jnp.where(direct, (walk.origin + first) / power, walk.slope + score)
     shrinkage = jnp.where(direct, spread, 1 + power * curvature)
     curvature = jnp.where(direct, (spread - 1) / power, curvature)
@@ -72,143 +75,26 @@ def log_mean(log_lik: LogLik, mean: Array, variance: Array, power: float, center
     """
     closed, constants = jax.closure_convert(log_lik, mean)
     frozen = lambda a: closed(a, *stop_gradient(constants))
-    at_mean, at_variance = stop_gradient(mean), stop_gradient(variance)
+    at_mean, at_variance, scale = stop_gradient(mean), stop_gradient(variance), _scale(variance)
     walk = _walk(frozen, at_mean, at_variance, power, stop_gradient(center), MAX_PANELS)
     direct = _direct(walk, power)
     middle, half = walk.panels.T[..., None]
     step, weight = (middle + half * NODES).ravel(), (half * WEIGHTS).ravel()
-    scale = _scale(variance)
 
     here = at_mean + stop_gradient(scale) * (walk.origin + step)
     usable = jnp.isfinite(jax.vmap(frozen)(here))
-    here = jnp.where(usable, here, at_mean)
-    moving_a = _zero(mean + scale * (walk.origin + step))  # zero in value, not in derivative
-    moving_t = _zero((here - mean) / scale)
+    here = jnp.where(usable, here, at_mean + stop_gradient(scale) * walk.origin)
+    moving_a = _zero(mean + scale * (walk.origin + step))  # as m and v move, either a moves and t is fixed,
+    moving_t = _zero((here - mean) / scale)  # or the other way round
     value = jax.vmap(log_lik)(here + jnp.where(direct, 0.0, moving_a))
     step = step + jnp.where(direct, moving_t, 0.0)
-    weight = weight * jnp.where(usable, 1.0, 0.0) * jnp.where(direct, stop_gradient(scale) / scale, 1.0)
-    gaussian = -step * (walk.origin + 0.5 * step)
+    weight = jnp.where(usable, weight, 0.0) * jnp.where(direct, stop_gradient(scale) / scale, 1.0)
+    log_gaussian = -step * (walk.origin + 0.5 * step)
     if power == 0:
-        weight = weight * jnp.exp(gaussian)
+        weight = weight * jnp.exp(log_gaussian)
         return jnp.sum(weight * value) / jnp.sum(weight)
-    total = jnp.sum(weight * jnp.exp(gaussian + power * (value - walk.value)))
+    total = jnp.sum(weight * jnp.exp(log_gaussian + power * (value - walk.value)))
     return (walk.peak + jnp.log(total) - LOG_SQRT_2PI) / power
-
-
-class _Walk(NamedTuple):
-    """Sums over panels of w, w d, w d², w u, w u², w l″ (at power 0: w, w u, w l″, w (l − l₀)), with d = t − t₀ and
-    u = l′ − l′(t₀); `size` sums their absolute values."""
-
-    origin: Array  # t₀, the mode with the most mass
-    value: Array  # l(t₀)
-    slope: Array  # l′(t₀)
-    peak: Array  # log of the integrand at t₀
-    total: Array
-    size: Array
-    panels: Array  # (panel, [middle, half-length]), relative to t₀
-
-
-class _State(NamedTuple):
-    """Where the walk is: leg, distance from the leg's start, next step, and what has been collected."""
-
-    leg: Array
-    legs_left: Array
-    position: Array
-    step: Array
-    n_steps: Array
-    total: Array
-    size: Array
-    panels: Array
-    n_panels: Array
-
-
-def _walk(log_lik: LogLik, mean: Array, variance: Array, power: float, center: Array, capacity: int = 0) -> _Walk:
-    scale = _scale(variance)
-    center = (center - mean) / scale
-    starts = jnp.stack([jnp.zeros_like(center), center])
-
-    def tilted(t: Array) -> tuple[Array, Array]:
-        _, slope, curve = _derivatives(log_lik, mean, scale, t[None])
-        return power * slope[0] - t, power * curve[0] - 1
-
-    modes = starts[:1] if power == 0 else jax.vmap(lambda t: _climb(tilted, t))(starts)
-    points = jnp.concatenate([modes, center[None]])
-    value, slope, curve = _derivatives(log_lik, mean, scale, points)
-    height = -0.5 * points**2 + power * value
-    height = jnp.where(jnp.isfinite(height), height, -jnp.inf)
-    width = jnp.minimum(1.0, 1 / jnp.sqrt(1 + jnp.abs(curve)))
-    width = jnp.where(width > 0, width, 1.0)
-    mass = height - 0.5 * jnp.log1p(power * jnp.maximum(-curve, 0.0))
-    main = jnp.argmax(mass[: len(modes)])
-
-    origin, value, slope, peak = points[main], value[main], slope[main], height[main]
-    sharp = jnp.concatenate([modes == modes, width[-1:] < 0.5])
-    keep = (height > peak - REACH) & (jnp.abs(points - origin) > 1e-2 * width) & sharp
-    offset = jnp.where(keep, points - origin, 0.0)
-    width = jnp.where(keep, width, width[main])
-    order = jnp.argsort(offset)
-    offset, width = offset[order], width[order]
-    gap = jnp.concatenate([jnp.array([jnp.inf]), 0.5 * jnp.diff(offset), jnp.array([jnp.inf])])
-    start, side = jnp.repeat(offset, 2), jnp.tile(jnp.array([-1.0, 1.0]), len(points))
-    length, first_step = jnp.stack([gap[:-1], gap[1:]], -1).ravel(), 3 * jnp.repeat(width, 2)
-    n_legs = 2 * len(points)
-
-    base = mean + scale * origin
-    floor = jnp.array(FLOORS[power == 0])
-
-    def integrands(d: Array) -> tuple[Array, Array]:
-        l, l1, l2 = _derivatives(log_lik, base, scale, d)
-        w = jnp.exp(jnp.minimum(-d * (origin + 0.5 * d) + power * (l - value), 600.0))
-        u = l1 - slope
-        rows = [w, w * u, w * l2, w * (l - value)] if power == 0 else [w, w * d, w * d**2, w * u, w * u**2, w * l2]
-        rows = jnp.stack(rows)
-        noise = jnp.max(jnp.where(w > 0, jnp.abs(power * l), 0.0)) * EPS
-        return jnp.where(jnp.isfinite(rows), rows, 0.0), noise
-
-    def unfinished(s: _State) -> Array:
-        return (s.legs_left > 0) & (s.n_steps < MAX_STEPS)
-
-    def advance(s: _State) -> _State:
-        room = length[s.leg] - s.position
-        half = 0.5 * jnp.minimum(s.step, room)
-        middle = start[s.leg] + side[s.leg] * (s.position + half)
-        rows, noise = integrands(middle + half * NODES)
-        panel, size = half * rows @ WEIGHTS, half * jnp.abs(rows) @ WEIGHTS
-        rough = half * jnp.sum(jnp.abs(rows @ LAST_COEFFICIENTS), -1)
-        collected = s.size + size
-        allowed = (TOLERANCE + noise) * (collected + floor * collected[0]) + 1e-300
-        badness = jnp.max(rough / allowed)
-        good = ~(badness > 1) 
-        growth = jnp.clip(0.8 * badness ** (-1 / N_NODES), 0.2, 3.0)
-        faded = jnp.all(size <= NEGLIGIBLE * (collected + floor * collected[0]))
-        ended = good & ((s.step >= room) | (faded & jnp.isinf(room)))
-        leg = jnp.where(ended, (s.leg + 1) % n_legs, s.leg)
-        panels = s.panels
-        if capacity:
-            row = jnp.where(good, s.n_panels, capacity)
-            panels = panels.at[row].set(jnp.stack([middle, half]), mode="drop")
-        return _State(
-            leg=leg,
-            legs_left=s.legs_left - ended,
-            position=jnp.where(ended, 0.0, jnp.where(good, s.position + 2 * half, s.position)),
-            step=jnp.where(ended, first_step[leg], 2 * half * growth),
-            n_steps=s.n_steps + 1,
-            total=jnp.where(good, s.total + panel, s.total),
-            size=jnp.where(good, collected, s.size),
-            panels=panels,
-            n_panels=s.n_panels + good,
-        )
-
-    zeros = jnp.zeros_like(floor) + 0 * origin
-    first_leg = 2 * jnp.argmin(jnp.abs(offset))
-    legs_left = jnp.where(jnp.isfinite(peak), n_legs, 0)
-    counter = jnp.zeros((), int) * first_leg
-    state = _State(
-        first_leg, legs_left, 0 * origin, first_step[first_leg], counter, zeros, zeros,
-        jnp.zeros((capacity, 2)) + 0 * origin, counter,
-    )
-    end = lax.while_loop(unfinished, advance, state)
-    return _Walk(origin, value, slope, peak, end.total, end.size, end.panels)
 
 
 def mode(log_lik: LogLik, start: Array) -> Array:
@@ -221,33 +107,154 @@ def mode(log_lik: LogLik, start: Array) -> Array:
     return _climb(derivatives, start)
 
 
+class _Walk(NamedTuple):
+    """Sums over panels of w (1, d, d², u, u², l″), at power 0 of w (1, u, l″, l − l₀, (l − l₀) t, l′ t), with d = t − t₀,
+    u = l′ − l′(t₀), and w relative to its value at t₀; `size` sums absolute values."""
+
+    origin: Array  # t₀, the mode with the most mass
+    value: Array  # l(t₀)
+    slope: Array  # l′(t₀)
+    peak: Array  # −t₀²/2 + α l(t₀)
+    total: Array
+    size: Array
+    panels: Array  # (panel, [middle, half-length]), relative to t₀
+
+
+class _Legs(NamedTuple):
+    """Stretches to walk, in order: from where (relative to t₀), which way, how far and with what first step."""
+
+    count: Array
+    start: Array
+    side: Array
+    length: Array
+    step: Array
+
+
+class _State(NamedTuple):
+    """Where the walk is, and what it has collected."""
+
+    leg: Array
+    position: Array
+    step: Array
+    n_steps: Array
+    total: Array
+    size: Array
+    n_panels: Array
+    panels: Array
+
+
+def _walk(log_lik: LogLik, mean: Array, variance: Array, power: float, center: Array, capacity: int = 0) -> _Walk:
+    """Integrate outwards from every starting point; `capacity` panels are recorded."""
+    scale = _scale(variance)
+    walk, legs = _plan(log_lik, mean, scale, power, (center - mean) / scale)
+    base = mean + scale * walk.origin
+
+    def integrand(d: Array) -> tuple[Array, Array]:
+        l, slope, curve = _derivatives(log_lik, base, scale, d)
+        w = jnp.exp(jnp.minimum(-d * (walk.origin + 0.5 * d) + power * (l - walk.value), 600.0))
+        l, u = l - walk.value, slope - walk.slope
+        terms = [1.0, u, curve, l, l * d, slope * d] if power == 0 else [1.0, d, d**2, u, u**2, curve]
+        rows = jnp.stack([w * term for term in terms])
+        noise = jnp.max(jnp.where(w > 0, jnp.abs(l), 0.0))
+        return jnp.where(jnp.isfinite(rows), rows, 0.0), ROUNDING * power * (noise + jnp.abs(walk.value))
+
+    def advance(s: _State) -> _State:
+        room = legs.length[s.leg] - s.position
+        half = 0.5 * jnp.minimum(s.step, room)
+        middle = legs.start[s.leg] + legs.side[s.leg] * (s.position + half)
+        rows, noise = integrand(middle + half * NODES)
+        added, size = half * (rows @ WEIGHTS), half * (jnp.abs(rows) @ WEIGHTS)
+        rough = half * jnp.sum(jnp.abs(rows @ LAST_COEFFICIENTS), -1)
+        reference = s.size + size + FLOORS[power == 0] * (s.size[0] + size[0])
+        badness = jnp.max(rough / ((TOLERANCE + noise) * reference + 1e-300))
+        good = badness <= 1
+        faded = jnp.all(size <= NEGLIGIBLE * reference) & jnp.isinf(room)
+        ended = good & ((s.step >= room) | faded)
+        leg, moved = s.leg + ended, jnp.where(good, s.position + 2 * half, s.position)
+        growth = jnp.clip(0.8 * badness ** (-1 / N_NODES), 0.2, 3.0)
+        panels = s.panels
+        if capacity:
+            panels = panels.at[jnp.where(good, s.n_panels, capacity)].set(jnp.stack([middle, half]), mode="drop")
+        return _State(
+            leg=leg,
+            position=jnp.where(ended, 0.0, moved),
+            step=jnp.where(ended, legs.step[leg], 2 * half * growth),
+            n_steps=s.n_steps + 1,
+            total=jnp.where(good, s.total + added, s.total),
+            size=jnp.where(good, s.size + size, s.size),
+            n_panels=s.n_panels + good,
+            panels=panels,
+        )
+
+    unfinished = lambda s: (s.leg < legs.count) & (s.n_steps < MAX_STEPS)
+    none, zero = jnp.zeros((), int), jnp.zeros(6)
+    state = _State(none, zero[0], legs.step[0], none, zero, zero, none, jnp.zeros((capacity, 2)))
+    end = lax.while_loop(unfinished, advance, state)
+    return walk._replace(total=end.total, size=end.size, panels=end.panels)
+
+
+def _plan(log_lik: LogLik, mean: Array, scale: Array, power: float, center: Array) -> tuple[_Walk, _Legs]:
+    """Starting points: the mode with the most mass, another mode and the centre, where they matter; each owns the
+    stretch up to half-way to its neighbours."""
+
+    def tilted(t: Array) -> tuple[Array, Array]:
+        _, slope, curve = _derivatives(log_lik, mean, scale, t[None])
+        return power * slope[0] - t, power * curve[0] - 1
+
+    points = jnp.stack([jnp.zeros_like(center), center])
+    if power != 0:
+        points = jnp.append(jax.vmap(lambda start: _climb(tilted, start))(points), center)
+    value, slope, curve = _derivatives(log_lik, mean, scale, points)
+    height = -0.5 * points**2 + power * value
+    mass = height - 0.5 * jnp.log1p(power * jnp.maximum(-curve, 0.0))
+    mass = jnp.where(jnp.isfinite(mass), mass, -jnp.inf)
+    width = 1 / jnp.sqrt(1 + jnp.abs(curve))
+    width = jnp.where(width > 0, width, 1.0)
+
+    index, main = jnp.arange(len(points)), jnp.argmax(mass[:-1])
+    origin, peak = points[main], jnp.where(jnp.isfinite(mass[main]), height[main], jnp.nan)
+    sharp = (index < len(points) - 1) | (width < 0.5)  # a smoother centre needs no start of its own
+    keep = sharp & (mass > mass[main] - REACH) & (jnp.abs(points - origin) > 1e-2 * width) | (index == main)
+    order = jnp.argsort(-1 * keep - 1 * (index == main))
+    start, width, keep = points[order] - origin, width[order], keep[order]
+    distance = start - start[:, None]  # to every other point, signed
+    side = jnp.array([-1.0, 1.0])
+    ahead = side[:, None] * distance[:, None, :]  # (point, side, other)
+    length = jnp.min(jnp.where(keep & (ahead > 0), 0.5 * ahead, jnp.inf), -1)
+    twice = lambda x: jnp.repeat(x, 2)
+    count = jnp.where(jnp.isfinite(peak), 2 * jnp.sum(keep), 0)
+    legs = _Legs(count, twice(start), jnp.tile(side, len(points)), length.ravel(), 3 * twice(width))
+    empty = jnp.zeros(0)
+    return _Walk(origin, value[main], slope[main], peak, empty, empty, empty), legs
+
+
 def _climb(derivatives: Callable[[Array], tuple[Array, Array]], start: Array) -> Array:
     """A root of the first derivative, uphill from `start`: doubling steps to bracket it, then guarded Newton."""
-    slope, curve = derivatives(start)
-    uphill = jnp.where(slope > 0, 1.0, -1.0)
-    newton = jnp.where(curve < 0, 2 * jnp.abs(slope / curve), 1 / jnp.sqrt(1 + jnp.abs(curve)))
-    step = jnp.where((newton > 0) & jnp.isfinite(newton), newton, 1.0)
-
-    def unfinished(s: Any) -> Array:
-        _, _, _, _, n, done = s
-        return ~done & (n < MAX_CLIMB)
 
     def advance(s: Any) -> Any:
-        near, far, t, step, n, _ = s
+        uphill, near, far, t, step, n, _ = s
         slope, curve = derivatives(t)
-        ahead = uphill * slope > 0
-        near, far = jnp.where(ahead, t, near), jnp.where(ahead, far, t)
         newton = t - slope / curve
+        begin = n == 0
+        guess = jnp.where(curve < 0, 2 * jnp.abs(newton - t), 1 / jnp.sqrt(1 + jnp.abs(curve)))
+        guess = jnp.where((guess > 0) & jnp.isfinite(guess), guess, 1.0)
+        uphill = jnp.where(begin, jnp.where(slope > 0, 1.0, -1.0), uphill)
+        far, step = jnp.where(begin, uphill * jnp.inf, far), jnp.where(begin, guess, 2 * step)
+        ahead = begin | (uphill * slope > 0)
+        near, far = jnp.where(ahead, t, near), jnp.where(ahead, far, t)
         inside = (curve < 0) & (uphill * (newton - near) > 0) & (uphill * (far - newton) > 0) & (n % 3 != 2)
         inward = jnp.where(inside, newton, 0.5 * (near + far))
-        bracketed = jnp.isfinite(far)
-        close = jnp.abs(newton - t) <= 1e-3 / jnp.sqrt(jnp.abs(curve))
+        close = (curve < 0) & (jnp.abs(newton - t) <= 1e-3 / jnp.sqrt(-jnp.minimum(curve, 0.0)))
         narrow = ~(jnp.abs(far - near) > 1e-14 * jnp.abs(near))
-        done = bracketed & ((close & (curve < 0)) | narrow)
-        return near, far, jnp.where(done, t, jnp.where(bracketed, inward, t + uphill * step)), 2 * step, n + 1, done
+        bracketed = jnp.isfinite(far)
+        done = (slope == 0) | (bracketed & (close | narrow))
+        onward = jnp.where(bracketed, inward, t + uphill * step)
+        return uphill, near, far, jnp.where(done, t, onward), step, n + 1, done
 
-    state = (start, uphill * jnp.inf, start + uphill * step, 2 * step, 0 * uphill.astype(int), slope == 0)
-    return jnp.where(slope == 0, start, lax.while_loop(unfinished, advance, state)[2])
+    unfinished = lambda s: ~s[6] & (s[5] < MAX_CLIMB)
+    zero = jnp.zeros_like(start)
+    state = (zero, start, zero, start, zero, jnp.zeros((), int), jnp.zeros((), bool))
+    return lax.while_loop(unfinished, advance, state)[3]
 
 
 def _derivatives(log_lik: LogLik, base: Array, scale: Array, step: Array) -> tuple[Array, Array, Array]:
@@ -274,7 +281,7 @@ def _scale(variance: Array) -> Array:
 
 
 def _zero(x: Array) -> Array:
-    """0 in value, x in every derivative."""
+    """Zero in value, x in every derivative."""
     return x - stop_gradient(x)
 
 
@@ -287,5 +294,5 @@ def _rule() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 NODES, WEIGHTS, LAST_COEFFICIENTS = _rule()
-FLOORS = {False: np.array([0, 0, 0, FLOOR, FLOOR, FLOOR]), True: np.array([0, FLOOR, FLOOR, FLOOR])}
-EPS = 1e-15
+FLOORS = {False: FLOOR * np.array([0, 0, 0, 1, 1, 1]), True: FLOOR * np.array([0, 1, 1, 1, 1, 1])}
+ROUNDING = 1e-15

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from cavity import linalg
@@ -81,22 +82,18 @@ def init(model: Model, own: bool) -> State:
     return State(jax.tree.map(jnp.asarray, model.prior), Line(zeros, zeros), None, None)
 
 
-def sweep(state: State, model: Model, plan: Plan, rates: Array, *, power: float) -> tuple[State, Info]:
-    """Visit the batches of a plan in order; single rows by rank-one updates where that is exact."""
+def rank_one(model: Model, weight: Any, plan: Plan, rates: Any) -> bool:
+    """Whether this sweep is one of rank-one updates."""
+    return sequential.is_exact(weight, np.asarray(model.count), plan, rates, model.data[0].shape[1])
 
-    def by_batches(state: State) -> tuple[State, Info]:
-        visit = lambda state, batch: step(state, Batch(*batch[0]), model, power=power, rate=batch[1])
-        state, info = jax.lax.scan(visit, state, (plan, rates))
-        return state, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
 
-    by_rows = lambda state: sequential.sweep(state, model, plan, rates, power=power)
-    own, single = plan.slot.ndim == 2, plan.rows.shape[1] == 1
-    if single and own:
-        return by_rows(state)
-    if single and len(model.count) == 1:
-        slow = sequential.drift(model, plan, rates) <= sequential.LARGEST_DRIFT
-        return jax.lax.cond(slow, by_rows, by_batches, state)
-    return by_batches(state)
+def sweep(state: State, model: Model, plan: Plan, rates: Array, *, power: float, mode: bool) -> tuple[State, Info]:
+    """Visit the batches of a plan in order; by rank-one updates in that mode."""
+    if mode:
+        return sequential.sweep(state, model, plan, rates, power=power)
+    visit = lambda state, batch: step(state, Batch(*batch[0]), model, power=power, rate=batch[1])
+    state, info = jax.lax.scan(visit, state, (plan, rates))
+    return state, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
 
 
 def total(sites: Any, model: Model) -> Any:
@@ -152,4 +149,4 @@ def marginals(features: Array, mean: Array, covariance: Array) -> tuple[Array, A
     return features @ mean, jnp.sum((features @ covariance) * features, axis=1)
 
 
-KERNEL = Kernel(init, sweep, total, evidence_terms)
+KERNEL = Kernel(init, sweep, total, evidence_terms, rank_one)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from cavity import linalg
@@ -71,11 +72,16 @@ def block_size(dim: int) -> int:
     return max(16, dim // 2)
 
 
-def drift(model: Model, plan: Plan, rates: Array) -> Array:
-    """The largest −log(1 − δ) summed over a block: how far σ moves before the next factorisation."""
-    weight = memory.weight_of(model.weight, plan.rows[:, 0])
-    decay = jnp.minimum(rates * weight * share_of_row(model, plan), 1.0)
-    return jnp.max(jnp.sum(-jnp.log1p(-in_blocks(decay, block_size(model.data[0].shape[1]), 0.0)), axis=1))
+def is_exact(weight: np.ndarray, count: np.ndarray, plan: Plan, rates: np.ndarray, dim: int) -> bool:
+    """Whether rows come one at a time and σ moves slowly enough over a block for the series."""
+    if plan.rows.shape[1] != 1 or (plan.slot.ndim == 1 and len(count) > 1):
+        return False
+    if plan.slot.ndim == 2 or plan.slot[0] >= len(count):  # sites of their own, or none: σ does not move
+        return True
+    decay = np.append(rates * weight[plan.rows[:, 0]] / count[0], np.zeros(-len(rates) % block_size(dim)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drift = -np.log1p(-decay).reshape(-1, block_size(dim)).sum(1).max()
+    return bool(drift <= LARGEST_DRIFT)
 
 
 def share_of_row(model: Model, plan: Plan) -> Array:

@@ -20,6 +20,7 @@ SERIES_FROM = 10.0  # where eight terms of Stirling's series are exact in double
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B₂, B₄, …, B₁₆
 
 
+@jax.jit
 def gap(step: Array) -> Array:
     """δ − log(1 + δ) ≥ 0, the price of a relative error δ; its series where the difference would cancel."""
     small = jnp.abs(step) < 1e-2
@@ -29,6 +30,7 @@ def gap(step: Array) -> Array:
     return jnp.where(small, series, outer - jnp.log1p(outer))
 
 
+@jax.jit
 def log_minus_digamma(a: Array) -> Array:
     """log a − ψ(a) > 0 for a > 0, falling from 1/a to 1/(2a)."""
     # Below the series' reach, ψ(a) = ψ(a + 10) − Σ_{k<10} 1/(a + k).
@@ -40,6 +42,7 @@ def log_minus_digamma(a: Array) -> Array:
     return 0.5 / high + series + jnp.where(small, steps, 0.0)
 
 
+@jax.jit
 def stirling_remainder(a: Array) -> Array:
     """R(a) = log Γ(a) − a log a + a, convex, with R′(a) = ψ(a) − log a."""
     small = a < SERIES_FROM

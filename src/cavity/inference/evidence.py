@@ -56,6 +56,6 @@ def average_of_estimates(kernel: Kernel, model: Model, sites: Any, plan: Plan, p
     q = model.prior + kernel.total(sites, model)
     zero = jax.tree.map(jnp.zeros_like, sites)
     state = State(q, sites, zero, jnp.zeros_like(model.count))
-    state, _ = kernel.sweep(state, model, plan, jnp.zeros(len(plan.rows)), power=power)
+    state, _ = kernel.sweep(state, model, plan, jnp.zeros(len(plan.rows)), power=power, mode=None)
     weight = jnp.where(state.filed_weight > 0, state.filed_weight, 1.0)
     return jax.vmap(lambda filed, w: (1 / w) * filed)(state.filed, weight)

@@ -1,6 +1,6 @@
 """A sweep over the data, for any family and factor; and the contract for structured versions of it.
 
-A kernel is four functions. The general one below calls `step` for each batch of the plan. A factor may bring a
+A kernel is a few functions. The general one below calls `step` for each batch of the plan. A factor may bring a
 kernel of its own that does the same arithmetic faster (`cavity.factors.linear`); tests hold the two equal.
 """
 
@@ -31,12 +31,13 @@ class Model(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """The four functions an implementation of the engine consists of."""
+    """The functions an implementation of the engine consists of."""
 
     init: Callable[..., State]  # (model, own) -> state
-    sweep: Callable[..., tuple[State, Info]]  # (state, model, plan, rates, *, power) -> (state, info)
+    sweep: Callable[..., tuple[State, Info]]  # (state, model, plan, rates, *, power, mode) -> (state, info)
     total: Callable[..., Any]  # (sites, model) -> Σ_k W_k λ_k, in equation (1)
     evidence_terms: Callable[..., tuple[Any, Array]]  # (q, sites, model, plan, *, power) -> sums in the evidence
+    mode: Callable[..., Any]  # (model, weight, plan, rates) -> how to sweep, decided before tracing
 
 
 def init(model: Model, own: bool) -> State:
@@ -47,8 +48,10 @@ def init(model: Model, own: bool) -> State:
     return State(prior, sites, None if own else sites, None if own else jnp.zeros(len(model.count)))
 
 
-def sweep(state: State, model: Model, plan: Plan, rates: Array, *, power: float) -> tuple[State, Info]:
-    """Visit the batches of a plan in order."""
+def sweep(
+    state: State, model: Model, plan: Plan, rates: Array, *, power: float, mode: None = None
+) -> tuple[State, Info]:
+    """Visit the batches of a plan in order; there is one way to do it."""
 
     def visit(state: State, batch: tuple[Batch, Array]) -> tuple[State, Info]:
         (rows, slot), rate = batch
@@ -120,4 +123,4 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     return sum_over_chunks(chunk, jnp.arange(len(model.weight)))[0]
 
 
-GENERAL = Kernel(init, sweep, total, evidence_terms)
+GENERAL = Kernel(init, sweep, total, evidence_terms, lambda *_: None)

@@ -66,12 +66,20 @@ def fit(
         return Loop(problem, algorithm, limit, tol, seed, evidence).run(progress, callback)
 
 
-@partial(jax.jit, static_argnames=("kernel", "power", "average"))
+@partial(jax.jit, static_argnames=("kernel", "power", "average", "mode"))
 def one_sweep(
-    kernel: Kernel, state: State, model: Model, plan: Plan, rates: Array, share: Array, power: float, average: bool
+    kernel: Kernel,
+    state: State,
+    model: Model,
+    plan: Plan,
+    rates: Array,
+    share: float,
+    power: float,
+    average: bool,
+    mode: Any,
 ) -> tuple[State, Info, Array, Array]:
     """A sweep, how far it moved q, and the entropy of the new q."""
-    end, info = kernel.sweep(state, model, plan, rates, power=power)
+    end, info = kernel.sweep(state, model, plan, rates, power=power, mode=mode)
     end = general.settle(model, state, end, share, average=average)
     return end, info, end.q.distance(state.q), end.q.entropy()
 
@@ -82,6 +90,7 @@ class Problem(NamedTuple):
     model: Model
     kernel: Kernel
     slots: Slots
+    weight: np.ndarray
     lift: Callable[[Any], Any] | None  # a site from the coordinates of the fit to the user's, where they differ
     given: tuple[Any, Any]  # prior and data in the user's coordinates
 
@@ -102,7 +111,7 @@ class Problem(NamedTuple):
         with jax.enable_x64(True):
             count = np.where(slots.count > 0, slots.count, 1.0)  # an empty group has a site that is never visited
             arrays = (factor, prior, data, weight, slots.of_row.astype(np.int32), count)
-            return cls(Model(*jax.tree.map(jnp.asarray, arrays)), kernel, slots, lift, given)
+            return cls(Model(*jax.tree.map(jnp.asarray, arrays)), kernel, slots, weight, lift, given)
 
 
 class Loop:
@@ -144,15 +153,17 @@ class Loop:
         """One pass over the data under jit, and its record."""
         model, kernel, slots = self.problem[:3]
         plan = memory.plan(self.rng, slots, self.algorithm.batch_size, self.algorithm.replace)
+        step_rates = self.rates(number, plan)
         self.state, info, change, entropy = one_sweep(
             kernel,
             self.state,
             model,
             on_device(plan),
-            jnp.asarray(self.rates(number, plan)),
+            jnp.asarray(step_rates),
             self.share,
             self.algorithm.power,
             self.algorithm.settles,
+            kernel.mode(model, self.problem.weight, plan, step_rates),
         )
         self.log_means.append(float(info.log_mean))
         return Sweep(
@@ -206,7 +217,7 @@ class Loop:
 
     def gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
-        model, kernel, slots, lift, (prior, data) = self.problem
+        model, kernel, slots, _, lift, (prior, data) = self.problem
         if slots.n_sites == 0:
             raise ValueError("ADF remembers no sites, so its evidence has no gradient. Fit with cavity.ep() or aep().")
         sites = self.state.sites

@@ -1,0 +1,1 @@
+"""Experiments that use public names only."""
