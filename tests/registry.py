@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from scipy import stats
 
+import cavity
 from cavity import families
 from cavity.families import ExpFamily
 
@@ -110,4 +111,65 @@ def draws(name: str) -> Any:
 
 # Factors
 
+
+@dataclasses.dataclass(frozen=True)
+class FactorCase:
+    """A factor with a prior and a few data, small enough to be compiled and checked by brute force."""
+
+    factor: Any
+    prior: Any
+    data: Any
+    exact: Callable[[Any, Any, np.ndarray], Any] | None = None  # the posterior of a conjugate model
+
+
+def _glm(factor: Any, observe: Callable[..., np.ndarray], prior: Any = None, exact: Any = None) -> FactorCase:
+    rng = np.random.default_rng(5)
+    features = rng.normal(size=(12, 2))
+    activation = features @ np.array([0.8, -0.5])
+    prior = prior or families.Gaussian.from_mean([0.3, -0.2], [[1.0, 0.3], [0.3, 0.8]])
+    return FactorCase(factor, prior, (features, observe(rng, activation)), exact)
+
+
+def _signs(rng: np.random.Generator, activation: np.ndarray) -> np.ndarray:
+    return np.where(activation + rng.normal(size=len(activation)) > 0, 1.0, -1.0)
+
+
+def _noisy(rng: np.random.Generator, activation: np.ndarray) -> np.ndarray:
+    return activation + 0.7 * rng.normal(size=len(activation))
+
+
+def _least_squares(prior: Any, data: Any, weight: np.ndarray) -> Any:
+    features, y = data
+    return prior + families.Gaussian(2 * features.T @ (weight * y), 2 * features.T @ (weight[:, None] * features))
+
+
+FACTORS = {
+    "gaussian": _glm(cavity.factors.gaussian(0.5), _noisy, exact=_least_squares),
+    "probit": _glm(cavity.factors.probit(), _signs),
+    "probit-diagonal": _glm(cavity.factors.probit(), _signs, families.DiagonalGaussian.from_mean([0.3, -0.2], [1.0, 0.8])),
+    "logit": _glm(cavity.factors.logit(), _signs),
+    "poisson": _glm(cavity.factors.poisson(), lambda rng, a: rng.poisson(np.exp(a)).astype(float)),
+    "student-t": _glm(cavity.factors.student_t(4.0, 0.7), _noisy),
+}
+
 # Algorithms
+
+GROUPS = np.arange(12) % 3
+
+ALGORITHMS = {
+    "adf": cavity.adf(),
+    "ep": cavity.ep(),
+    "parallel-ep": cavity.parallel_ep(),
+    "power-ep": cavity.power_ep(0.5),
+    "vmp": cavity.vmp(),
+    "aep": cavity.aep(),
+    "averaged-vmp": cavity.averaged_vmp(),
+    "sep": cavity.sep(),
+    "sep-batch": cavity.sep(batch_size=5),
+    "stochastic-power-ep": cavity.sep(batch_size=5, power=0.5),
+    "svi": cavity.svi(batch_size=5),
+    "dsep": cavity.dsep(groups=GROUPS),
+    "daep": cavity.daep(groups=GROUPS),
+}
+
+DETERMINISTIC = ["adf", "ep", "parallel-ep", "power-ep", "vmp", "aep", "averaged-vmp", "daep"]

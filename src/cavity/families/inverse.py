@@ -11,7 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import gammaln, polygamma
+from jax.scipy.special import gammaln
 
 Carry = tuple[Array, Array, Array, Array, Array]  # bracket, iterate, last step, count
 
@@ -106,8 +106,7 @@ def dirichlet_concentration(mean_log: Array) -> Array:
 
     def residual(t: Array) -> tuple[Array, Array]:
         shares = dirichlet_shares(mean_log, t)
-        bend = lambda a: -a * _with_slope(log_minus_digamma, a)[1]  # a ψ′(a) − 1
-        total, parts = bend(jnp.exp(t))[..., None], bend(jnp.exp(t[..., None] + shares))
+        total, parts = _bend(jnp.exp(t))[..., None], _bend(jnp.exp(t[..., None] + shares))
         return log_sum_exp(shares), jnp.sum(jax.nn.softmax(shares, axis=-1) * (total - parts) / (1 + parts), axis=-1)
 
     spare = -log_sum_exp(mean_log)  # > 0 by Jensen; (J − 1)/(2 Σα) for large α
@@ -146,10 +145,15 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     # (diag ψ′(α) − ψ′(Σα) 11ᵀ) dα = dm by Sherman–Morrison; widths 1/ψ′(a) − a keep its denominator from cancelling.
     alpha = dirichlet_concentration(*primals)
     total = jnp.sum(alpha, axis=-1)
-    width = lambda a: a * _with_slope(log_minus_digamma, a)[1] / polygamma(1, a)
-    part = tangents[0] / polygamma(1, alpha)
-    common = jnp.sum(part, axis=-1) / (width(total) - jnp.sum(width(alpha), axis=-1))
-    return alpha, part + common[..., None] / polygamma(1, alpha)
+    width = lambda a: -a * _bend(a) / (1 + _bend(a))
+    spread = alpha / (1 + _bend(alpha))  # 1/ψ′(α)
+    common = jnp.sum(spread * tangents[0], axis=-1) / (width(total) - jnp.sum(width(alpha), axis=-1))
+    return alpha, spread * (tangents[0] + common[..., None])
+
+
+def _bend(a: Array) -> Array:
+    """a ψ′(a) − 1 > 0."""
+    return -a * _with_slope(log_minus_digamma, a)[1]
 
 
 def _horner(coefficients: list[float], x: Array) -> Array:

@@ -13,7 +13,7 @@ CHUNK = 2048  # rows at a time: large enough for matrix products to run at full 
 
 def gather(data: Any, rows: Any) -> Any:
     """The given rows of every leaf; rows past the end (padding) repeat the last one."""
-    return jax.tree.map(lambda leaf: leaf.at[rows].get(mode="clip"), data)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf).at[rows].get(mode="clip"), data)
 
 
 def sum_over_chunks(function: Callable[[Any], tuple[Any, Any]], rows: Any, size: int = CHUNK) -> tuple[Any, Any]:

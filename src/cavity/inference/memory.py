@@ -84,12 +84,12 @@ def read(sites: Any, slot: Array) -> Any:
 
 def weight_of(weight: Array, rows: Array) -> Array:
     """w_n of the given rows; zero for padding."""
-    return weight.at[rows].get(mode="fill", fill_value=0)
+    return jnp.asarray(weight).at[rows].get(mode="fill", fill_value=0)
 
 
 def count_of(count: Array, slot: Array) -> Array:
     """W_k of a slot; one for a slot past the last, whose share is dropped anyway."""
-    return count.at[slot].get(mode="fill", fill_value=1)
+    return jnp.asarray(count).at[slot].get(mode="fill", fill_value=1)
 
 
 def file(sites: Any, slot: Array, change: Any) -> Any:
