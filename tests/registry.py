@@ -98,6 +98,17 @@ def member(name: str, seed: int = 0, lead: Lead = (2,)) -> Any:
     return FAMILIES[name].draw(np.random.default_rng(seed), lead)
 
 
+def leaves(tree: Any) -> list[np.ndarray]:
+    """The numbers in a pytree as NumPy, which keeps float64 outside the precision scope."""
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def assert_trees_close(got: Any, wanted: Any, rtol: float, atol: float | None = None) -> None:
+    """Every leaf equal within tolerance; the absolute one is by default that share of the largest number."""
+    for left, right in zip(leaves(got), leaves(wanted), strict=True):
+        np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol * np.abs(right).max() if atol is None else atol)
+
+
 def copy(tree: Any, index: int) -> Any:
     """One of the independent copies of a member, or of its θ."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
@@ -146,7 +157,9 @@ def _least_squares(prior: Any, data: Any, weight: np.ndarray) -> Any:
 FACTORS = {
     "gaussian": _glm(cavity.factors.gaussian(0.5), _noisy, exact=_least_squares),
     "probit": _glm(cavity.factors.probit(), _signs),
-    "probit-diagonal": _glm(cavity.factors.probit(), _signs, families.DiagonalGaussian.from_mean([0.3, -0.2], [1.0, 0.8])),
+    "probit-diagonal": _glm(
+        cavity.factors.probit(), _signs, families.DiagonalGaussian.from_mean([0.3, -0.2], [1.0, 0.8])
+    ),
     "logit": _glm(cavity.factors.logit(), _signs),
     "poisson": _glm(cavity.factors.poisson(), lambda rng, a: rng.poisson(np.exp(a)).astype(float)),
     "student-t": _glm(cavity.factors.student_t(4.0, 0.7), _noisy),

@@ -31,6 +31,7 @@ def in_float64(function: F) -> F:
         if is_traced(args, kwargs):
             return function(*args, **kwargs)
         with jax.enable_x64(True):
-            return to_numpy(function(*args, **kwargs))
+            value = function(*args, **kwargs)
+            return value if is_traced(value) else to_numpy(value)  # a constant read inside a trace is traced too
 
     return scoped  # type: ignore[return-value]

@@ -1,10 +1,10 @@
 """One-dimensional Gaussian expectations of a likelihood, by adaptive quadrature on the tilted integrand itself.
 
-For a ~ N(m, v) and a log-likelihood l(a), the tilted density is proportional to N(a; m, v) exp(α l(a)). Its mass may lie
-thousands of standard deviations from m, on both sides of a gap, or behind an edge much sharper than the Gaussian, so no
-fixed set of nodes will do. Here the modes of the tilted density are found first; then, from each of them and from the
-point where the likelihood varies most, Gauss–Legendre panels walk outwards until nothing is left, each as long as the
-integrand's highest Legendre coefficients allow. Work is in units t = (a − m)/√v.
+For a ~ N(m, v) and a log-likelihood l(a), the tilted density is proportional to N(a; m, v) exp(α l(a)). Its mass may
+lie thousands of standard deviations from m, on both sides of a gap, or behind an edge much sharper than the Gaussian,
+so no fixed set of nodes will do. Here the modes of the tilted density are found first; then, from each of them and from
+the point where the likelihood varies most, Gauss–Legendre panels walk outwards until nothing is left, each as long as
+the integrand's highest Legendre coefficients allow. Work is in units t = (a − m)/√v.
 
 Errors are near rounding: about 1e-16 · max(1, α |l|) at the tilted mode, and a few 1e-11 at worst behind sharp edges.
 """
@@ -27,6 +27,7 @@ TOLERANCE = 3e-7  # of the last Legendre coefficients; where the panel resolves 
 FLOOR = 1e-3  # terms in l and its derivatives are resolved relative to their own size or to this, in units of t
 NEGLIGIBLE = 1e-15  # a leg ends when a panel adds less than this share of every sum
 REACH = 50.0  # a starting point with this much less mass than the main one, in nats, is left out
+HIGHEST = 600.0  # of the log integrand above its value at t₀: what rounding of a huge l may claim
 MAX_CLIMB, MAX_PANELS, MAX_STEPS = 80, 96, 256
 
 
@@ -54,7 +55,7 @@ def tilt(log_lik: LogLik, mean: Array, variance: Array, power: float, center: Ar
     total, size = walk.total / walk.total[0], walk.size / walk.total[0]
     if power == 0:
         _, score, curve, value, value_t, score_t = total
-        slope = jnp.where(size[4] < size[1], value_t, walk.slope + score)
+        slope = jnp.where(size[4] + jnp.abs(walk.value) < size[1], value_t, walk.slope + score)
         curvature = jnp.where(size[5] < size[2], score_t, curve)
         return Tilt(walk.value + value, slope / scale, curvature / scale**2, jnp.ones_like(curve))
     _, first, second, score, score2, curve = total
@@ -93,7 +94,8 @@ def log_mean(log_lik: LogLik, mean: Array, variance: Array, power: float, center
     if power == 0:
         weight = weight * jnp.exp(log_gaussian)
         return jnp.sum(weight * value) / jnp.sum(weight)
-    total = jnp.sum(weight * jnp.exp(log_gaussian + power * (value - walk.value)))
+    log_tilted = jnp.minimum(log_gaussian + power * (value - walk.value), HIGHEST)
+    total = jnp.sum(weight * jnp.exp(log_tilted))
     return (walk.peak + jnp.log(total) - LOG_SQRT_2PI) / power
 
 
@@ -108,8 +110,10 @@ def mode(log_lik: LogLik, start: Array) -> Array:
 
 
 class _Walk(NamedTuple):
-    """Sums over panels of w (1, d, d², u, u², l″), at power 0 of w (1, u, l″, l − l₀, (l − l₀) t, l′ t), with d = t − t₀,
-    u = l′ − l′(t₀), and w relative to its value at t₀; `size` sums absolute values."""
+    """Sums over panels of w (1, d, d², u, u², l″), at power 0 of w (1, u, l″, l − l₀, (l − l₀) t, l′ t).
+
+    Here d = t − t₀ and u = l′ − l′(t₀), and w is relative to its value at t₀; `size` sums absolute values.
+    """
 
     origin: Array  # t₀, the mode with the most mass
     value: Array  # l(t₀)
@@ -123,7 +127,7 @@ class _Walk(NamedTuple):
 class _Legs(NamedTuple):
     """Stretches to walk, in order: from where (relative to t₀), which way, how far and with what first step."""
 
-    count: Array
+    number: Array
     start: Array
     side: Array
     length: Array
@@ -150,12 +154,12 @@ def _walk(log_lik: LogLik, mean: Array, variance: Array, power: float, center: A
     base = mean + scale * walk.origin
 
     def integrand(d: Array) -> tuple[Array, Array]:
-        l, slope, curve = _derivatives(log_lik, base, scale, d)
-        w = jnp.exp(jnp.minimum(-d * (walk.origin + 0.5 * d) + power * (l - walk.value), 600.0))
-        l, u = l - walk.value, slope - walk.slope
-        terms = [1.0, u, curve, l, l * d, slope * d] if power == 0 else [1.0, d, d**2, u, u**2, curve]
-        rows = jnp.stack([w * term for term in terms])
-        noise = jnp.max(jnp.where(w > 0, jnp.abs(l), 0.0))
+        value, slope, curve = _derivatives(log_lik, base, scale, d)
+        rise, u, one = value - walk.value, slope - walk.slope, jnp.ones_like(d)
+        w = jnp.exp(jnp.minimum(-d * (walk.origin + 0.5 * d) + power * rise, HIGHEST))
+        terms = [one, u, curve, rise, rise * d, slope * d] if power == 0 else [one, d, d**2, u, u**2, curve]
+        rows = w * jnp.stack(terms)
+        noise = jnp.max(jnp.where(w > 0, jnp.abs(rise), 0.0))
         return jnp.where(jnp.isfinite(rows), rows, 0.0), ROUNDING * power * (noise + jnp.abs(walk.value))
 
     def advance(s: _State) -> _State:
@@ -186,7 +190,7 @@ def _walk(log_lik: LogLik, mean: Array, variance: Array, power: float, center: A
             panels=panels,
         )
 
-    unfinished = lambda s: (s.leg < legs.count) & (s.n_steps < MAX_STEPS)
+    unfinished = lambda s: (s.leg < legs.number) & (s.n_steps < MAX_STEPS)
     none, zero = jnp.zeros((), int), jnp.zeros(6)
     state = _State(none, zero[0], legs.step[0], none, zero, zero, none, jnp.zeros((capacity, 2)))
     end = lax.while_loop(unfinished, advance, state)
@@ -222,8 +226,8 @@ def _plan(log_lik: LogLik, mean: Array, scale: Array, power: float, center: Arra
     ahead = side[:, None] * distance[:, None, :]  # (point, side, other)
     length = jnp.min(jnp.where(keep & (ahead > 0), 0.5 * ahead, jnp.inf), -1)
     twice = lambda x: jnp.repeat(x, 2)
-    count = jnp.where(jnp.isfinite(peak), 2 * jnp.sum(keep), 0)
-    legs = _Legs(count, twice(start), jnp.tile(side, len(points)), length.ravel(), 3 * twice(width))
+    number = jnp.where(jnp.isfinite(peak), 2 * jnp.sum(keep), 0)
+    legs = _Legs(number, twice(start), jnp.tile(side, len(points)), length.ravel(), 3 * twice(width))
     empty = jnp.zeros(0)
     return _Walk(origin, value[main], slope[main], peak, empty, empty, empty), legs
 
@@ -262,10 +266,10 @@ def _derivatives(log_lik: LogLik, base: Array, scale: Array, step: Array) -> tup
     a, zero, one = base + scale * step, jnp.zeros_like(step), jnp.ones_like(step)
     value = lambda t: jax.vmap(log_lik)(a + scale * t)
     slope = lambda t: jax.jvp(value, (t,), (one,))
-    (l, first), (_, second) = jax.jvp(slope, (zero,), (one,))
+    (at, first), (_, second) = jax.jvp(slope, (zero,), (one,))
     lost = step - (a - base) / scale  # rounding of a, put back: it matters where l is steep
     correct = lambda x, rate: x + jnp.where(jnp.isfinite(rate), lost * rate, 0.0)
-    return correct(l, first), correct(first, second), second
+    return correct(at, first), correct(first, second), second
 
 
 def _direct(walk: _Walk, power: float) -> Array:

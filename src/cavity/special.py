@@ -66,7 +66,7 @@ def log_sigmoid(z: Array) -> Array:
 log_ndtr.defjvps(lambda dz, _, z: hazard(z) * dz)
 hazard.defjvps(lambda dz, value, z: -value * hazard_excess(z) * dz)
 hazard_excess.defjvps(lambda dz, _, z: truncated_variance(z) * dz)
-truncated_variance.defjvps(lambda dz, value, z: hazard(z) * (hazard_excess(z) ** 2 - value) * dz)
+truncated_variance.defjvps(lambda dz, value, z: ((1 - value) * hazard_excess(z) - hazard(z) * value) * dz)
 log_sigmoid.defjvps(lambda dz, _, z: sigmoid(-z) * dz)
 sigmoid.defjvps(lambda dz, value, z: value * sigmoid(-z) * dz)
 

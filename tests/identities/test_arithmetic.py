@@ -19,8 +19,8 @@ def test_arithmetic_acts_on_natural_parameters(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sum_is_the_normalised_product_of_densities(name):
     q, p = member(name, seed=1), member(name, seed=2)
-    theta = jax.tree.map(lambda leaf: leaf[:6], draws(name))
+    theta = draws(name)
     with jax.enable_x64(True):
         log_base = np.asarray(jax.jit(jax.vmap(q.log_base))(theta))
     difference = q.log_prob(theta) + p.log_prob(theta) - log_base - (q + p).log_prob(theta)
-    np.testing.assert_allclose(difference, difference[0], rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(difference, np.median(difference), rtol=1e-9, atol=1e-9)

@@ -6,7 +6,6 @@ import pytest
 
 from cavity.families import Beta, Dirichlet, Gamma
 
-
 TINY = np.array([1e-4, 0.05])
 CASES = {
     "gamma": Gamma(TINY, np.full(2, 2.0)),

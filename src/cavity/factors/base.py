@@ -54,7 +54,9 @@ def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float
 
 def as_rows(data: Any) -> Any:
     """Every leaf as a finite float64 array with the same number of rows."""
-    data = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), data, is_leaf=lambda leaf: isinstance(leaf, list))
+    data = jax.tree.map(
+        lambda leaf: np.asarray(leaf, dtype=np.float64), data, is_leaf=lambda leaf: isinstance(leaf, list)
+    )
     leaves = jax.tree.leaves(data)
     if not leaves or any(leaf.ndim == 0 for leaf in leaves):
         raise ValueError("data must be an array, or a tuple of arrays, with one row per datum.")

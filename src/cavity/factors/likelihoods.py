@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -196,8 +195,8 @@ class StudentT(Likelihood):
 class UserLikelihood(Likelihood):
     """A user's own log p(y|a), a smooth function `log_density(y, a)` of scalars.
 
-    `where(y)` says around which activation it varies most; without it, a mode of the likelihood uphill from the cavity's
-    mean is used.
+    `where(y)` says around which activation it varies most; without it, the mode of the likelihood uphill from the
+    cavity's mean is used.
     """
 
     log_density: Callable[[Array, Array], Array] = field(metadata={"static": True})

@@ -130,10 +130,20 @@ def family(cls: type[T]) -> type[T]:
         construct(self, *args, **kwargs)
         for field in dataclasses.fields(self):
             if not field.metadata.get("static"):
-                object.__setattr__(self, field.name, jax.tree.map(as_float64, getattr(self, field.name)))
+                object.__setattr__(self, field.name, as_leaves(getattr(self, field.name)))
 
     cls.__init__ = init  # type: ignore[assignment,method-assign]
     return cls
+
+
+def as_leaves(value: Any) -> Any:
+    """A field as float64: one array (lists included), or a pytree of families as it is."""
+    holds_families = any(isinstance(node, ExpFamily) for node in jax.tree.leaves(value, is_leaf=is_family))
+    return value if holds_families else as_float64(value)
+
+
+def is_family(node: Any) -> bool:
+    return isinstance(node, ExpFamily)
 
 
 def as_float64(leaf: Any) -> Any:

@@ -19,7 +19,7 @@ class Gaussian(ExpFamily):
     Build one with `Gaussian.isotropic` or `Gaussian.from_mean`; the constructor takes the natural parameters.
 
     >>> import cavity
-    >>> cavity.Gaussian.from_mean([1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]]).mean.tolist()
+    >>> cavity.Gaussian.from_mean([1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]]).mean.round(6).tolist()
     [1.0, 2.0]
     """
 

@@ -1,0 +1,32 @@
+"""Weights are counts: weight 2 is the row twice, weight 0 is no row."""
+
+import jax
+import numpy as np
+import pytest
+
+import cavity
+from tests.registry import FACTORS, assert_trees_close
+
+WEIGHTS = np.array([2, 1, 1, 0, 3, 1, 1, 2, 0, 1, 1, 1])
+ALGORITHMS = {
+    "ep": cavity.ep(batch_size=4),
+    "aep": cavity.aep(),
+    "sep": cavity.sep(),
+    "daep": cavity.daep(n_sites=3, groups=np.arange(12) % 3),
+}
+MODELS = [("probit", name) for name in ALGORITHMS] + [("gaussian", "sep"), ("probit-diagonal", "aep")]
+
+
+@pytest.mark.parametrize(("model", "name"), MODELS)
+def test_weights_are_counts(model, name):
+    case, algorithm = FACTORS[model], ALGORITHMS[name]
+    repeat = lambda leaf: np.repeat(leaf, WEIGHTS, axis=0)
+    options = {"tol": 1e-12, "max_sweeps": 100}
+    if name == "daep":
+        repeated = cavity.daep(n_sites=3, groups=repeat(np.arange(12) % 3))
+    else:
+        repeated = algorithm
+    weighted = cavity.fit(case.factor, case.prior, case.data, algorithm, weights=WEIGHTS, **options)
+    plain = cavity.fit(case.factor, case.prior, jax.tree.map(repeat, case.data), repeated, **options)
+    assert_trees_close(weighted.posterior, plain.posterior, rtol=1e-10)
+    np.testing.assert_allclose(weighted.log_evidence, plain.log_evidence, atol=1e-9)
