@@ -154,6 +154,13 @@ def _least_squares(prior: Any, data: Any, weight: np.ndarray) -> Any:
     return prior + families.Gaussian(2 * features.T @ (weight * y), 2 * features.T @ (weight[:, None] * features))
 
 
+def _added(natural: Callable[[Any], Any]) -> Callable[[Any, Any, np.ndarray], Any]:
+    """The exact posterior of a conjugate model: the prior plus what each datum says, weight times."""
+    return lambda prior, data, weight: sum((w * natural(x) for w, x in zip(weight, data, strict=True)), start=prior)
+
+
+_RNG = np.random.default_rng(6)
+
 FACTORS = {
     "gaussian": _glm(cavity.factors.gaussian(0.5), _noisy, exact=_least_squares),
     "probit": _glm(cavity.factors.probit(), _signs),
@@ -163,6 +170,38 @@ FACTORS = {
     "logit": _glm(cavity.factors.logit(), _signs),
     "poisson": _glm(cavity.factors.poisson(), lambda rng, a: rng.poisson(np.exp(a)).astype(float)),
     "student-t": _glm(cavity.factors.student_t(4.0, 0.7), _noisy),
+    "clutter": FactorCase(
+        cavity.factors.clutter(weight=0.3), families.Gaussian.isotropic(2, 4.0), _RNG.normal(1.0, 1.5, size=(12, 2))
+    ),
+    "mixture": FactorCase(
+        cavity.factors.mixture([0.4, 0.6], 0.5),
+        families.Gaussian.from_mean([[-1.0, 0.3], [1.0, -0.2]], np.stack([np.eye(2), 2 * np.eye(2)])),
+        _RNG.normal(size=(12, 2)),
+    ),
+    "poisson-gamma": FactorCase(
+        cavity.factors.poisson_rate(),
+        families.Gamma(2.0, 1.5),
+        _RNG.poisson(2.5, size=12).astype(float),
+        _added(lambda x: families.Gamma(x, 1.0)),
+    ),
+    "bernoulli-beta": FactorCase(
+        cavity.factors.bernoulli(),
+        families.Beta(1.5, 2.0),
+        (_RNG.uniform(size=12) < 0.7).astype(float),
+        _added(lambda x: families.Beta(x, 1 - x)),
+    ),
+    "categorical-dirichlet": FactorCase(
+        cavity.factors.categorical(),
+        families.Dirichlet([1.0, 2.0, 0.5]),
+        _RNG.integers(3, size=12).astype(float),
+        _added(lambda x: families.Dirichlet(np.eye(3)[int(x)])),
+    ),
+    "gaussian-normal-wishart": FactorCase(
+        cavity.factors.gaussian_mean_precision(),
+        families.NormalWishart.from_parameters(np.zeros(2), 1.0, 4.0, np.eye(2)),
+        _RNG.normal(size=(12, 2)),
+        _added(lambda x: families.NormalWishart(x, 1.0, 1.0, np.outer(x, x))),
+    ),
 }
 
 # Algorithms

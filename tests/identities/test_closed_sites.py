@@ -24,7 +24,7 @@ from cavity.factors.glm import GLM
 from cavity.factors.mixture import mixture
 from cavity.families import Beta, DiagonalGaussian, Dirichlet, Gamma, Gaussian, NormalWishart
 
-POWERS = [1.0, 0.5, 0.01, 0]
+POWERS = [1.0, 0.5, 0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +57,6 @@ CASES = {
     "poisson": Case(GLM(likelihoods.Poisson()), [ROUND], [(0.5 * x, y) for x in POINTS for y in (0.0, 3.0)]),
     "gaussian": Case(GLM(likelihoods.gaussian_noise(0.7)), [ROUND, WIDE], REAL),
     "student": Case(GLM(likelihoods.student_t(4.0, 0.5)), [ROUND, WIDE], REAL),
-    "student diagonal": Case(GLM(likelihoods.student_t(4.0, 0.5)), [FLAT], REAL),
-    "user": Case(GLM(likelihoods.user(lambda y, a: -jnp.logaddexp(0.0, -y * a))), [ROUND], SIGNED),
     "clutter": Case(clutter(0.4, 0.5, 10.0), [ROUND, WIDE], POINTS),
     "mixture": Case(mixture([0.2, 0.5, 0.3], 0.7), [PAIR], POINTS),
     "mixture, full": Case(mixture([0.2, 0.5, 0.3], NOISE), [PAIR], POINTS),
@@ -100,10 +98,9 @@ def test_tilt_is_the_derivative_of_log_mean(name: str, power: float) -> None:
     y = LIKELIHOODS[name].data[1][1]
     mean, variance = (part.ravel() for part in np.meshgrid([-3.0, 0.5, 7.0], [1e-2, 1.0, 30.0]))
     with jax.enable_x64(True):
-        value = lambda m, v: likelihood.log_mean(y, m, v, power)
-        slope = jax.grad(value, (0, 1))
-        derivatives = lambda m, v: (value(m, v), *slope(m, v), jax.grad(jax.grad(value))(m, v))
-        log_mean, in_mean, in_variance, curvature = jax.jit(jax.vmap(derivatives))(mean, variance)
+        value_and_slopes = jax.value_and_grad(lambda m, v: likelihood.log_mean(y, m, v, power), (0, 1))
+        derivatives = lambda m, v: jax.jvp(lambda m: value_and_slopes(m, v), (m,), (1.0,))
+        (log_mean, (in_mean, in_variance)), (_, (curvature, _)) = jax.jit(jax.vmap(derivatives))(mean, variance)
         tilt = jax.jit(jax.vmap(lambda m, v: likelihood.tilt(y, m, v, power)))(mean, variance)
         close = lambda ours, other: np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-12)
         close(tilt.log_mean, log_mean)
@@ -125,7 +122,7 @@ def test_log_mean_is_differentiable_in_hyper_parameters(power: float) -> None:
         np.testing.assert_allclose([gradient.df, gradient.scale], [in_df, in_scale], rtol=1e-6)
 
 
-@pytest.mark.parametrize("power", POWERS[:3])
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.01])
 def test_conjugate_log_mean_is_a_difference_of_log_partitions(power: float) -> None:
     q, count = Gamma(0.7, 3.0), 4.0
     with jax.enable_x64(True):
@@ -152,7 +149,7 @@ def test_clutter_is_a_bimodal_likelihood() -> None:
 
 def test_responsibilities_are_a_posterior() -> None:
     for factor in (mixture([0.2, 0.5, 0.3], NOISE), clutter()):
-        q = PAIR if factor is not None and hasattr(factor, "weights") else ROUND
+        q = PAIR if hasattr(factor, "weights") else ROUND
         for power in POWERS:
             share = factor.responsibilities(q, POINTS[0], power)
             assert share.dtype == np.float64

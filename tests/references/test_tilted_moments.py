@@ -149,13 +149,17 @@ def brute_force(derivatives: Any, y: float, center: float, mean: float, variance
     return Moments(float(log_mean), float(g), float(h), float(shrinkage))
 
 
+@partial(jax.jit, static_argnames="power")
+def tilts(likelihood: Any, y: Any, mean: Any, variance: Any, power: float) -> Any:
+    return jax.vmap(lambda *row: likelihood.tilt(*row, power))(y, mean, variance)
+
+
 def worst_errors(case: Case, power: float) -> dict[str, np.ndarray]:
     """Errors over the grid: tilted mean in tilted sds, the others relative, with a floor where the truth may vanish."""
     grid = [(y, m, v) for y, m in case.pairs for v in VARIANCES if not overflows(case, m, v, power)]
     with jax.enable_x64(True):
         columns = [jnp.array(column) for column in zip(*grid, strict=True)]
-        ours = jax.jit(jax.vmap(lambda *row: case.likelihood.tilt(*row, power)))(*columns)
-        ours = np.stack([np.asarray(part) for part in ours], -1)
+        ours = np.stack([np.asarray(part) for part in tilts(case.likelihood, *columns, power)], -1)
     assert np.all(np.isfinite(ours))
     rows = [brute_force(case.derivatives, y, case.center(y), m, v, power) for y, m, v in grid]
     exact, v = np.array(rows), np.array(grid)[:, 2]

@@ -5,9 +5,39 @@ from typing import Any
 
 from cavity.factors import likelihoods
 from cavity.factors.base import Factor
+from cavity.factors.clutter import clutter
+from cavity.factors.conjugate import (
+    bernoulli,
+    categorical,
+    conjugate,
+    exponential,
+    gaussian_mean_precision,
+    poisson_rate,
+)
+from cavity.factors.custom import autodiff, custom
 from cavity.factors.glm import GLM
+from cavity.factors.mixture import mixture
 
-__all__ = ["GLM", "Factor", "gaussian", "glm", "logit", "poisson", "probit", "student_t"]
+__all__ = [
+    "GLM",
+    "Factor",
+    "autodiff",
+    "bernoulli",
+    "categorical",
+    "clutter",
+    "conjugate",
+    "custom",
+    "exponential",
+    "gaussian",
+    "gaussian_mean_precision",
+    "glm",
+    "logit",
+    "mixture",
+    "poisson",
+    "poisson_rate",
+    "probit",
+    "student_t",
+]
 
 
 def probit() -> GLM:
