@@ -74,8 +74,12 @@ def stacked(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
 
 
-@pytest.mark.parametrize("power", POWERS)
-@pytest.mark.parametrize("name", CASES)
+# Quadrature is slow to compile, and the same for all likelihoods: a site that goes through it is tried at few powers.
+SEARCHED = {"probit": [1.0], "probit diagonal": [1.0], "logit": [0.5], "poisson": [0], "student": [1.0, 0]}
+PAIRS = [(name, power) for name in CASES for power in SEARCHED.get(name, POWERS)]
+
+
+@pytest.mark.parametrize(("name", "power"), PAIRS)
 def test_site(name: str, power: float) -> None:
     case = CASES[name]
     pairs = [(cavity, datum) for cavity in case.cavities for datum in case.data]
@@ -87,15 +91,19 @@ def test_site(name: str, power: float) -> None:
             np.testing.assert_allclose(ours, reference, rtol=1e-7, atol=1e-9)
 
 
-LIKELIHOODS = {name: case for name, case in CASES.items() if isinstance(case.factor, GLM) and "diagonal" not in name}
+TILTS = [
+    *[("probit", power) for power in (1.0, 0.5)],
+    *[("logit", power) for power in (1.0, 0)],
+    *[("poisson", power) for power in (0.5, 0)],
+    *[("gaussian", power) for power in POWERS],
+    *[("student", power) for power in (0.5, 0)],
+]
 
 
-@pytest.mark.parametrize("power", POWERS)
-@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize(("name", "power"), TILTS)
 def test_tilt_is_the_derivative_of_log_mean(name: str, power: float) -> None:
     """g = ∂ℓ/∂m, h = ∂²ℓ/∂m², and ∂ℓ/∂v = (h + α g²)/2."""
-    likelihood = LIKELIHOODS[name].factor.likelihood
-    y = LIKELIHOODS[name].data[1][1]
+    likelihood, y = CASES[name].factor.likelihood, CASES[name].data[1][1]
     mean, variance = (part.ravel() for part in np.meshgrid([-3.0, 0.5, 7.0], [1e-2, 1.0, 30.0]))
     with jax.enable_x64(True):
         value_and_slopes = jax.value_and_grad(lambda m, v: likelihood.log_mean(y, m, v, power), (0, 1))
@@ -110,7 +118,7 @@ def test_tilt_is_the_derivative_of_log_mean(name: str, power: float) -> None:
         close(0.5 * (tilt.curvature + power * tilt.slope**2), in_variance)
 
 
-@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("power", [0.5, 0])
 def test_log_mean_is_differentiable_in_hyper_parameters(power: float) -> None:
     with jax.enable_x64(True):
         mean, variance = jnp.asarray(0.3), jnp.asarray(2.0)

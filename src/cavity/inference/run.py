@@ -99,7 +99,10 @@ class Problem(NamedTuple):
         """Check what the user gave."""
         if not isinstance(algorithm, Algorithm):
             raise ValueError(f"algorithm must be one of cavity.ep(), cavity.sep(), …; got {algorithm!r}.")
-        prior = as_family(prior)
+        try:
+            prior = as_family(prior)
+        except TypeError as error:
+            raise ValueError(f"prior must be an exponential family, such as cavity.Gaussian: {error}") from None
         if not bool(prior.is_proper()):
             raise ValueError("prior must be a proper distribution; got parameters that are not finite or out of range.")
         data = factor.check(prior, data)
@@ -229,11 +232,17 @@ class Loop:
     def result(self, converged: bool, interrupted: bool) -> Result:
         """What the user gets, with warnings for what went wrong on the way."""
         history = History.of(self.sweeps)
+        posterior = self.in_user_coordinates(self.state.q)
+        if not bool(posterior.is_proper()):  # q itself always is: only the way back can lose it
+            raise ValueError(
+                "data must be rescaled: the precisions of the posterior span more than the sixteen digits of a float64. "
+                "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
+            )
         for category, message in complaints(history, self.problem, converged, interrupted, self.tol):
             warnings.warn(message, category, stacklevel=4)
         n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state.sites)) if self.problem.slots.n_sites else 0
         return Result(
-            posterior=self.in_user_coordinates(self.state.q),
+            posterior=posterior,
             converged=converged,
             n_sweeps=len(self.sweeps),
             n_skipped=int(history.skipped.sum()),

@@ -1,0 +1,178 @@
+"""What `fit` promises: warnings with results kept, records, callbacks, seeds, no second trace, nothing lost."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cavity
+from cavity.inference.run import is_collapsing
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(50, 2))
+Y = np.where(X @ np.array([1.0, -1.0]) + RNG.normal(size=50) > 0, 1.0, -1.0)
+PRIOR = cavity.Gaussian.isotropic(2)
+
+
+def probit(algorithm, **options):
+    return cavity.fit(cavity.factors.probit(), PRIOR, (X, Y), algorithm, **options)
+
+
+def test_non_convergence_is_a_warning_and_the_result_is_kept():
+    with pytest.warns(cavity.ConvergenceWarning, match="Not converged after 2 sweeps"):
+        result = probit(cavity.aep(), max_sweeps=2)
+    assert not result.converged
+    assert result.n_sweeps == 2
+    assert bool(result.posterior.is_proper())
+
+
+def test_history_has_one_entry_per_sweep_and_evidence_where_asked():
+    result = probit(cavity.aep(), evidence="history")
+    assert all(len(column) == result.n_sweeps for column in result.history)
+    assert np.all(np.diff(result.history.seconds) > 0)
+    np.testing.assert_allclose(result.history.log_evidence[-1], result.log_evidence, rtol=1e-12)
+    assert np.isnan(probit(cavity.aep(), evidence=False).log_evidence)
+
+
+def test_callback_sees_each_sweep_and_can_stop_it():
+    seen = []
+
+    def stop_at_three(sweep):
+        seen.append(sweep)
+        return sweep.number == 3
+
+    with pytest.warns(cavity.ConvergenceWarning):
+        result = probit(cavity.aep(), callback=stop_at_three)
+    assert [sweep.number for sweep in seen] == [1, 2, 3]
+    assert seen[0].posterior.kl(result.posterior) > 1e-6  # each record keeps the posterior of its own sweep
+    assert abs(seen[2].posterior.kl(result.posterior)) < 1e-12
+
+
+def test_an_interrupted_fit_returns_what_it_has():
+    def interrupt(sweep):
+        if sweep.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(cavity.ConvergenceWarning, match="Interrupted after 2 sweeps"):
+        result = probit(cavity.aep(), callback=interrupt)
+    assert result.n_sweeps == 2
+    assert np.isfinite(result.log_evidence)
+
+
+def test_progress_bar_is_shown_on_request(capsys):
+    probit(cavity.aep(), progress=True)
+    assert "sweeps" in capsys.readouterr().err
+    probit(cavity.aep())
+    assert capsys.readouterr().err == ""
+
+
+def test_the_seed_decides_the_order_of_visits():
+    options = {"max_sweeps": 1, "tol": 1e9}
+    first = [probit(cavity.sep(batch_size=5), seed=seed, **options).posterior.mean for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(first[0], first[1])
+    assert np.max(np.abs(first[0] - first[2])) > 1e-6
+
+
+def test_repeated_passes_of_adf_are_called_a_collapse():
+    with pytest.warns(cavity.CollapseWarning, match="shrunk in every recent sweep"):
+        result = probit(cavity.adf(), max_sweeps=12)
+    assert np.all(np.diff(result.history.entropy) < 0)
+
+
+@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.aep(), cavity.sep(batch_size=5), cavity.vmp()])
+def test_algorithms_that_settle_are_not(algorithm):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        probit(algorithm)
+
+
+def test_collapse_is_told_from_convergence():
+    passes = np.arange(1.0, 21.0)
+    assert is_collapsing(-0.5 * np.log(passes))
+    assert not is_collapsing(np.exp(-passes))
+    assert not is_collapsing(np.zeros(20))
+
+
+def test_a_second_fit_on_the_same_shapes_does_not_trace_again():
+    traces = []
+
+    def log_lik(y, a):
+        traces.append(1)
+        return -0.5 * (y - a) ** 2
+
+    factor = cavity.factors.glm(log_lik)
+    cavity.fit(factor, PRIOR, (X, Y), cavity.sep(batch_size=10))
+    first = len(traces)
+    rng = np.random.default_rng(1)
+    cavity.fit(factor, PRIOR, (rng.normal(size=X.shape), rng.normal(size=50)), cavity.sep(batch_size=10), seed=3)
+    assert len(traces) == first > 0
+
+
+def test_different_factors_never_share_a_compiled_program():
+    structures = [jax.tree.structure(getattr(cavity.factors, name)()) for name in ("probit", "logit", "poisson")]
+    assert len({str(s) for s in structures}) == 3
+    assert structures[0] != structures[1] != structures[2] != structures[0]
+
+
+def test_a_product_prior_may_be_given_as_a_dict():
+    def log_mean(q, x, power):
+        mean, variance = q["mean"].mean, q["mean"].variance
+        return jnp.sum(-0.5 * jnp.log(2 * jnp.pi * (1 + variance)) - 0.5 * (x - mean) ** 2 / (1 + variance))
+
+    prior = {"mean": cavity.DiagonalGaussian(np.zeros(2), np.ones(2)), "unused": cavity.Gamma(2.0, 1.0)}
+    result = cavity.fit(cavity.factors.custom(log_mean), prior, X, cavity.ep())
+    np.testing.assert_allclose(result.posterior["mean"].mean, X.sum(0) / 51, atol=1e-8)
+    np.testing.assert_allclose(result.posterior["unused"].shape, 2.0, atol=1e-8)
+
+
+def test_the_global_flag_stays_off():
+    probit(cavity.ep())
+    assert not jax.config.jax_enable_x64
+    assert jnp.ones(1).dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": np.ones(3)}, "weights must have one entry per row"),
+        ({"weights": -np.ones(50)}, "weights must be finite and non-negative"),
+        ({"weights": np.zeros(50)}, "weights must be finite and non-negative"),
+        ({"max_sweeps": 0}, "max_sweeps must be a positive integer"),
+        ({"tol": -1.0}, "tol must be a non-negative number"),
+        ({"seed": -1}, "seed must be a non-negative integer"),
+        ({"evidence": "yes"}, "evidence must be"),
+    ],
+)
+def test_settings_out_of_range_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        probit(cavity.aep(), **options)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: cavity.power_ep(0.001), "power must be 0 or in"),
+        (lambda: cavity.sep(batch_size=0), "batch_size must be a positive integer"),
+        (lambda: cavity.sep(rate=-1.0), "rate must be a positive number"),
+        (lambda: cavity.dsep(), "n_sites must be given"),
+        (lambda: cavity.dsep(groups="clever"), "groups must be"),
+        (lambda: cavity.dsep(groups=np.array([0.5])), "groups must be"),
+        (lambda: cavity.dsep(n_sites=2, groups=np.array([0, 2])), "groups must hold labels below"),
+        (lambda: probit(cavity.dsep(groups=np.zeros(3, int))), "groups must have one label per row"),
+        (lambda: probit("ep"), "algorithm must be one of"),
+        (lambda: cavity.robbins_monro(decay=0.3), "decay must lie"),
+        (lambda: probit(cavity.sep(rate=lambda t: float("nan"))), "rate must give finite"),
+        (lambda: cavity.fit(cavity.factors.probit(), 3.0, (X, Y), cavity.ep()), "prior must be"),
+        (lambda: cavity.fit(cavity.factors.probit(), cavity.Gamma(1.0, 1.0), (X, Y), cavity.ep()), "prior must be"),
+        (lambda: cavity.fit(cavity.factors.probit(), -1.0 * PRIOR, (X, Y), cavity.ep()), "prior must be a proper"),
+        (lambda: cavity.fit(cavity.factors.probit(), PRIOR, X, cavity.ep()), "data must be a pair"),
+        (lambda: cavity.fit(cavity.factors.probit(), PRIOR, (X, Y[:3]), cavity.ep()), "y must have one entry per row"),
+        (lambda: cavity.fit(cavity.factors.probit(), PRIOR, (X[:0], Y[:0]), cavity.ep()), "at least one row"),
+        (lambda: cavity.fit(cavity.factors.probit(), PRIOR, (X[:, :1], Y), cavity.ep()), "X must have as many columns"),
+    ],
+)
+def test_mistakes_are_named(build, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        build()

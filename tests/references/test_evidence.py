@@ -1,0 +1,86 @@
+"""log Z against brute-force integration, and its gradient against finite differences of whole fits."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import log_expit, log_ndtr, logsumexp
+
+import cavity
+
+RNG = np.random.default_rng(11)
+N = 60
+X = RNG.normal(size=(N, 2))
+SIGNS = np.where(X @ np.array([1.0, -1.5]) + RNG.logistic(size=N) > 0, 1.0, -1.0)
+NOISY = X @ np.array([1.0, -0.5]) + 0.6 * RNG.normal(size=N)
+
+
+def integrate(log_likelihood, variance):
+    """log ∫ N(θ; 0, variance I) Π p(y_n | θ) dθ on a grid of 1,201² points over ± 8 prior deviations."""
+    line = np.linspace(-8, 8, 1201) * np.sqrt(variance)
+    theta = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
+    log_joint = -0.5 * np.sum(theta**2, 1) / variance - np.log(2 * np.pi * variance)
+    for x, y in zip(X, SIGNS, strict=True):
+        log_joint += log_likelihood(y * (theta @ x))
+    return logsumexp(log_joint) + 2 * np.log(line[1] - line[0])
+
+
+@pytest.mark.parametrize(
+    ("factor", "log_likelihood"),
+    [(cavity.factors.probit(), log_ndtr), (cavity.factors.logit(), log_expit)],
+    ids=["probit", "logit"],
+)
+def test_evidence_of_ep_is_close_to_the_integral(factor, log_likelihood):
+    prior = cavity.Gaussian.isotropic(2, 2.0)
+    result = cavity.fit(factor, prior, (X, SIGNS), cavity.ep())
+    np.testing.assert_allclose(result.log_evidence, integrate(log_likelihood, 2.0), atol=0.02)
+
+
+def fitted(algorithm, noise, variance, mean):
+    prior = cavity.Gaussian.from_mean([mean, 0.0], variance * np.eye(2))
+    factor = cavity.factors.student_t(4.0, noise)
+    return cavity.fit(factor, prior, (X, NOISY), algorithm, tol=1e-11, max_sweeps=400)
+
+
+ALGORITHMS = {
+    "ep": cavity.ep(batch_size=N),
+    "aep": cavity.aep(),
+    "daep": cavity.daep(groups=np.arange(N) % 3),
+    "averaged-vmp": cavity.averaged_vmp(),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_gradient_is_that_of_the_refitted_evidence(name):
+    # hyper-parameters h = (scale of the noise, prior variance, prior mean of the first coefficient)
+    algorithm, h, step = ALGORITHMS[name], np.array([0.6, 1.5, 0.4]), 1e-4
+    by_factor, by_prior = fitted(algorithm, *h).evidence_gradient()
+    with jax.enable_x64(True):
+        build = lambda v, m: cavity.Gaussian.from_mean(jax.numpy.stack([m, 0 * m]), v * jax.numpy.eye(2))
+        _, pull_back = jax.vjp(build, jax.numpy.float64(h[1]), jax.numpy.float64(h[2]))
+        got = [float(by_factor.likelihood.scale), *map(float, pull_back(by_prior))]
+    for i in range(3):
+        up, down = h.copy(), h.copy()
+        up[i] += step
+        down[i] -= step
+        difference = fitted(algorithm, *up).log_evidence - fitted(algorithm, *down).log_evidence
+        np.testing.assert_allclose(got[i], difference / (2 * step), rtol=1e-5, atol=1e-5)
+
+
+def test_adf_has_no_gradient():
+    result = cavity.fit(cavity.factors.probit(), cavity.Gaussian.isotropic(2), (X, SIGNS), cavity.adf())
+    with pytest.raises(ValueError, match="ADF remembers no sites"):
+        result.evidence_gradient()
+
+
+def test_gradient_in_the_n_by_n_form():
+    # with fewer rows than features the fit runs in other coordinates; the gradient is in the user's
+    rng = np.random.default_rng(2)
+    features, y = rng.normal(size=(4, 6)), np.array([1.0, -1.0, 1.0, 1.0])
+    value = lambda v: cavity.fit(
+        cavity.factors.probit(), cavity.Gaussian.isotropic(6, v), (features, y), cavity.aep(), tol=1e-11
+    )
+    _, by_prior = value(1.5).evidence_gradient()
+    got = -np.trace(by_prior.precision) / 1.5**2
+    step = 1e-4
+    difference = (value(1.5 + step).log_evidence - value(1.5 - step).log_evidence) / (2 * step)
+    np.testing.assert_allclose(got, difference, rtol=1e-6)
