@@ -32,7 +32,7 @@ MAX_CLIMB, MAX_PANELS, MAX_STEPS = 80, 96, 256
 
 
 class Tilt(NamedTuple):
-    """What a likelihood says about one activation a ~ N(m, v): equation (12) of docs/mathematics.md.
+    """What a likelihood says about one activation a ~ N(m, v): equation (37) of docs/mathematics.md.
 
     `log_mean` is ℓ(m, v) = (1/α) log E[p^α] (E[log p] at α = 0), `slope` is g = ∂ℓ/∂m, `curvature` is h = ∂²ℓ/∂m² and
     `shrinkage` is 1 + α v h, the tilted variance over v. The tilted mean is m + α v g.

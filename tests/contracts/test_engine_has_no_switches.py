@@ -22,7 +22,7 @@ def test_everything_given_to_a_step_is_an_array_or_a_number():
     with jax.enable_x64(True):
         model = Model(case.factor, case.prior, case.data, jnp.ones(12), jnp.zeros(12, int), jnp.array([12.0]))
         state, batch = init(model, own=False), Batch(jnp.arange(3), jnp.array(0))
-        arguments = (state, batch, model.data, model.weight, model.count)
+        arguments = (state, batch, model.data, model.weight, model.counts)
         assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(arguments))
         run = jax.jit(step, static_argnames="power")  # fails if any other argument is not an array
         new, info = run(*arguments, factor=case.factor, power=1.0, rate=jnp.array(0.5))

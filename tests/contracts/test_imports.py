@@ -8,7 +8,18 @@ from pathlib import Path
 import cavity
 
 ROOT = Path(cavity.__file__).parent
-LAYERS = "_precision _pytree linalg special quadrature families inference factors experiments cli".split()
+LAYERS = [
+    "_precision",
+    "_pytree",
+    "linalg",
+    "special",
+    "quadrature",
+    "families",
+    "inference",
+    "factors",
+    "experiments",
+    "cli",
+]
 
 
 def imported_layers(path):

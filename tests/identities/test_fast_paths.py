@@ -1,5 +1,7 @@
 """The structured sweeps of a GLM with a full Gaussian equal the general engine with automatic differentiation."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -35,19 +37,11 @@ POINTS = {
 def both(factor, y, algorithm, sweeps=3, prior=PRIOR, features=X, weights=WEIGHTS):
     """The same few sweeps by the structured and by the general path."""
     options = {"weights": weights, "max_sweeps": sweeps, "tol": 0.0}
-    with pytest.warns(cavity.ConvergenceWarning) if algorithm.n_sites != 0 else nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)  # a few sweeps to tol 0 never converge
         fast = cavity.fit(factor, prior, (features, y), algorithm, **options)
-    with pytest.warns(cavity.ConvergenceWarning) if algorithm.n_sites != 0 else nothing():
         slow = cavity.fit(cavity.factors.autodiff(factor), prior, (features, y), algorithm, **options)
     return fast, slow
-
-
-class nothing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return False
 
 
 @pytest.mark.parametrize("name", [name for name in POINTS if name not in ("vmp", "ep-damped-power")])
@@ -73,7 +67,12 @@ def test_sequential_sep_over_many_blocks_and_sweeps():
     y = np.where(features @ rng.normal(size=5) + rng.normal(size=400) > 0, 1.0, -1.0)
     prior = cavity.Gaussian.from_mean(rng.normal(size=5), np.diag(rng.uniform(0.5, 2.0, 5)))
     fast, slow = both(
-        cavity.factors.probit(), y, cavity.sep(rate=1.0), prior=prior, features=features, weights=rng.uniform(0.5, 2, 400)
+        cavity.factors.probit(),
+        y,
+        cavity.sep(rate=1.0),
+        prior=prior,
+        features=features,
+        weights=rng.uniform(0.5, 2, 400),
     )
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-10)
 

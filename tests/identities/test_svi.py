@@ -29,7 +29,7 @@ def test_step_is_a_natural_gradient_step(name):
                 Batch(rows, jnp.array(0)),
                 model.data,
                 model.weight,
-                model.count,
+                model.counts,
                 factor=case.factor,
                 power=0,
                 rate=rate,

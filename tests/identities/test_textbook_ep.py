@@ -48,7 +48,7 @@ def engine(count, own):
     model = Model(CASE.factor, CASE.prior, CASE.data, np.ones(N), slot, np.asarray(count, float))
     visit = jax.jit(
         lambda state, rows, slot: step(
-            state, Batch(rows, slot), CASE.data, np.ones(N), model.count, factor=CASE.factor, power=1.0, rate=1.0
+            state, Batch(rows, slot), CASE.data, np.ones(N), model.counts, factor=CASE.factor, power=1.0, rate=1.0
         )[0]
     )
     return init(model, own), visit

@@ -22,10 +22,7 @@ def test_weights_are_counts(model, name):
     case, algorithm = FACTORS[model], ALGORITHMS[name]
     repeat = lambda leaf: np.repeat(leaf, WEIGHTS, axis=0)
     options = {"tol": 1e-12, "max_sweeps": 100}
-    if name == "daep":
-        repeated = cavity.daep(n_sites=3, groups=repeat(np.arange(12) % 3))
-    else:
-        repeated = algorithm
+    repeated = cavity.daep(groups=repeat(np.arange(12) % 3)) if name == "daep" else algorithm
     weighted = cavity.fit(case.factor, case.prior, case.data, algorithm, weights=WEIGHTS, **options)
     plain = cavity.fit(case.factor, case.prior, jax.tree.map(repeat, case.data), repeated, **options)
     assert_trees_close(weighted.posterior, plain.posterior, rtol=1e-10)

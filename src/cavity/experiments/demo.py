@@ -1,7 +1,6 @@
 """The demonstration: five algorithms on scikit-learn's breast-cancer data, one table and one figure."""
 
 import time
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,6 +126,5 @@ def draw(outcomes: dict[str, Outcome], split: Split, output: Path) -> None:
     right.legend(frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
-    with warnings.catch_warnings():
-        figure.savefig(output, dpi=130)
+    figure.savefig(output, dpi=130)
     plt.close(figure)

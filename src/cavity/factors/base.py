@@ -23,7 +23,7 @@ class Factor(abc.ABC):
         """ℓ_α(q) = (1/α) log E_q[p(x|θ)^α], and its limit E_q[log p(x|θ)] at power 0."""
 
     def site(self, cavity: Any, datum: Any, power: float) -> Any:
-        """The datum's own site λ̂ = (proj[c pᵅ] − c)/α, equation (4): what replaces p(x|θ) in q."""
+        """The datum's own site λ̂ = (proj[c pᵅ] − c)/α, equation (11): what replaces p(x|θ) in q."""
         return site_by_autodiff(self, cavity, datum, power)
 
     def check(self, prior: Any, data: Any) -> Any:
@@ -44,7 +44,7 @@ class Factor(abc.ABC):
 
 
 def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float) -> Any:
-    """Equations (3) and (4) for any family and factor, by gradients of log-partitions."""
+    """Equations (11) and, at power 0, (15) for any family and factor, by gradients of log-partitions."""
     if power == 0:
         expected = lambda moments: factor.log_mean(moments.from_moments(), datum, 0)
         return jax.grad(expected)(cavity.moments())

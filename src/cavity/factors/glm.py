@@ -5,14 +5,13 @@ g = ∂ℓ/∂m and curvature h = ∂²ℓ/∂m², the datum's site is exp(ν a 
 
     τ = −h / (1 + α v h),   ν = τ m + g / (1 + α v h),
 
-at every power, zero included (equation (12) of docs/mathematics.md).
+at every power, zero included (equation (37) of docs/mathematics.md).
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -51,8 +50,8 @@ class GLM(Factor):
     def check(self, prior: Any, data: Any) -> Any:
         if not isinstance(prior, Gaussian | DiagonalGaussian) or np.ndim(prior.shift) != 1:
             raise ValueError(
-                f"prior must be a Gaussian or DiagonalGaussian over one vector of coefficients; got {type(prior).__name__}"
-                f" of shape {getattr(prior, 'event_shape', lambda: '?')()}. Use cavity.Gaussian.isotropic(X.shape[1])."
+                "prior must be a Gaussian or DiagonalGaussian over one vector of coefficients; got "
+                f"{type(prior).__name__} of shape {prior.event_shape()}. Use cavity.Gaussian.isotropic(X.shape[1])."
             )
         if not (isinstance(data, tuple | list) and len(data) == 2):
             raise ValueError("data must be a pair (X, y) of features and observations.")

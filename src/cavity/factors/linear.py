@@ -68,7 +68,7 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
     if own:
         change = jax.tree.map(lambda leaf: rate * leaf, changes)
         return State(q, memory.file(state.sites, batch.slot, change), None, None), info
-    share = (rate / memory.count_of(model.count, batch.slot)) * move
+    share = (rate / memory.count_of(model.counts, batch.slot)) * move
     sites = memory.file(state.sites, batch.slot, share)
     filed = memory.file(state.filed, batch.slot, estimates)
     return State(q, sites, filed, memory.file(state.filed_weight, batch.slot, info.weight)), info
@@ -78,13 +78,13 @@ def init(model: Model, own: bool) -> State:
     """Sites of one; two numbers each where every row has its own."""
     if not own:
         return general.init(model, own)
-    zeros = jnp.zeros(len(model.count))
+    zeros = jnp.zeros(len(model.counts))
     return State(jax.tree.map(jnp.asarray, model.prior), Line(zeros, zeros), None, None)
 
 
 def rank_one(model: Model, weight: Any, plan: Plan, rates: Any) -> bool:
     """Whether this sweep is one of rank-one updates."""
-    return sequential.is_exact(weight, np.asarray(model.count), plan, rates, model.data[0].shape[1])
+    return sequential.is_exact(weight, np.asarray(model.counts), plan, rates, model.data[0].shape[1])
 
 
 def sweep(state: State, model: Model, plan: Plan, rates: Array, *, power: float, mode: bool) -> tuple[State, Info]:
@@ -99,7 +99,7 @@ def sweep(state: State, model: Model, plan: Plan, rates: Array, *, power: float,
 def total(sites: Any, model: Model) -> Any:
     """Σ_k W_k λ_k; sites along rows are spread out on the way."""
     if not isinstance(sites, Line):
-        return memory.total(sites, model.count)
+        return memory.total(sites, model.counts)
 
     def add_up(rows: Array) -> tuple[Any, None]:
         weight = memory.weight_of(model.weight, rows)
@@ -108,7 +108,7 @@ def total(sites: Any, model: Model) -> Any:
     return sum_over_chunks(add_up, jnp.arange(len(model.weight)))[0]
 
 
-def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array]:
+def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array, Array]:
     """`cavity.inference.kernel.evidence_terms` along the rows of X."""
     own = plan.slot.ndim == 2
     mean, covariance = moments_of(q)
@@ -130,12 +130,14 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
             cavity_m, cavity_v, _ = without(site, m, v, power)
             log_mean = jax.vmap(lambda *row: model.factor.likelihood.log_mean(*row, power))(y, cavity_m, cavity_v)
             value = log_mean + log_removal(site, m, v, power)
-            value = jnp.sum(weight * jnp.where(jnp.isfinite(value), value, 0.0))
-            return (expand(model.prior, features, site, weight), value), None
+            usable = jnp.isfinite(value)
+            total = jnp.sum(weight * jnp.where(usable, value, 0.0))
+            left_out = jnp.sum(jnp.where(usable | (weight == 0), 0.0, 1.0))
+            return (expand(model.prior, features, site, weight), total, left_out), None
 
         return jax.tree.map(jnp.add, total, sum_over_chunks(terms, rows)[0]), None
 
-    return jax.lax.scan(visit, (0.0 * model.prior, jnp.zeros(())), plan)[0]
+    return jax.lax.scan(visit, (0.0 * model.prior, jnp.zeros(()), jnp.zeros(())), plan)[0]
 
 
 def moments_of(q: Any) -> tuple[Array, Array]:

@@ -23,8 +23,8 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
-from cavity.inference import memory
 from cavity.factors.line import Line, ask, without
+from cavity.inference import memory
 from cavity.inference.chunks import PADDING, gather
 from cavity.inference.kernel import Model
 from cavity.inference.memory import Plan
@@ -89,7 +89,7 @@ def share_of_row(model: Model, plan: Plan) -> Array:
     if plan.slot.ndim == 2:
         return jnp.zeros(())
     slot = plan.slot[0]
-    return jnp.where(slot < len(model.count), 1 / memory.count_of(model.count, slot), 0.0)
+    return jnp.where(slot < len(model.counts), 1 / memory.count_of(model.counts, slot), 0.0)
 
 
 def in_blocks(leaf: Array, size: int, fill: Any) -> Array:

@@ -132,7 +132,7 @@ def family(cls: type[T]) -> type[T]:
             if not field.metadata.get("static"):
                 object.__setattr__(self, field.name, as_leaves(getattr(self, field.name)))
 
-    cls.__init__ = init  # type: ignore[assignment,method-assign]
+    cls.__init__ = init  # type: ignore[method-assign]
     return cls
 
 

@@ -1,6 +1,6 @@
 """The Gaussian with full covariance."""
 
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +23,8 @@ class Gaussian(ExpFamily):
     [1.0, 2.0]
     """
 
-    shift: Array
-    precision: Array
+    shift: Any
+    precision: Any
 
     def __post_init__(self) -> None:
         shift, precision = np.shape(self.shift), np.shape(self.precision)

@@ -1,4 +1,4 @@
-"""The evidence log Z, equation (6), and its gradient in the hyper-parameters of prior and likelihood."""
+"""The evidence log Z, equation (26), and its gradient (31) in the hyper-parameters of prior and likelihood."""
 
 from functools import partial
 from typing import Any
@@ -14,15 +14,18 @@ from cavity.inference.step import State
 
 
 @partial(jax.jit, static_argnames=("kernel", "power"))
-def log_evidence(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> Array:
+def log_evidence(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> tuple[Array, Array]:
     """log Z = A(q̂) − A(λ₀) + Σ_n w_n {ℓ_α(c_n) + (A(c_n) − A(q))/α} by one closing pass over the data.
 
+    Also for how many data the term could not be formed and was left out.
     q̂ = λ₀ + Σ w_n λ̂_n is q rebuilt from the data's own sites. At a fixed point it is q; short of one, it makes the
     error of log Z second order in what is left to move, where q itself would leave it first order.
     """
     q = model.prior + kernel.total(sites, model)
-    own_sites, terms = kernel.evidence_terms(q, sites, model, plan, power=power)
-    return (model.prior + own_sites).log_partition() - model.prior.log_partition() + terms
+    own_sites, terms, left_out = kernel.evidence_terms(q, sites, model, plan, power=power)
+    rebuilt = (model.prior + own_sites).log_partition()
+    rebuilt = jnp.where(jnp.isfinite(rebuilt), rebuilt, q.log_partition())  # far from a fixed point q̂ may be improper
+    return rebuilt - model.prior.log_partition() + terms, left_out
 
 
 @partial(jax.jit, static_argnames=("kernel", "power"))
@@ -36,11 +39,11 @@ def gradient(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float)
     """
 
     def value(sites: Any, factor: Any, prior: Any) -> Array:
-        return log_evidence(kernel, model._replace(factor=factor.smooth(), prior=prior), sites, plan, power)
+        return log_evidence(kernel, model._replace(factor=factor.smooth(), prior=prior), sites, plan, power)[0]
 
     by_sites, *by_hyper = jax.grad(value, (0, 1, 2))(sites, model.factor, model.prior)
     if plan.slot.ndim == 2 or power == 0:
-        return tuple(by_hyper)  # type: ignore[return-value]
+        return tuple(by_hyper)
 
     def averaged(sites: Any, factor: Any, prior: Any) -> Any:
         return average_of_estimates(kernel, model._replace(factor=factor.smooth(), prior=prior), sites, plan, power)
@@ -48,14 +51,14 @@ def gradient(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float)
     _, pull_back = jax.vjp(averaged, sites, model.factor, model.prior)
     minus = lambda a, b: jax.tree.map(jnp.subtract, a, b)
     adjoint, _ = gmres(lambda u: minus(u, pull_back(u)[0]), by_sites, tol=1e-10, maxiter=20)
-    return tuple(jax.tree.map(jnp.add, by_hyper, list(pull_back(adjoint)[1:])))  # type: ignore[return-value]
+    return tuple(jax.tree.map(jnp.add, by_hyper, list(pull_back(adjoint)[1:])))
 
 
 def average_of_estimates(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> Any:
     """F(λ): the mean own-site estimate in each slot, which is what averaged EP puts there."""
     q = model.prior + kernel.total(sites, model)
     zero = jax.tree.map(jnp.zeros_like, sites)
-    state = State(q, sites, zero, jnp.zeros_like(model.count))
+    state = State(q, sites, zero, jnp.zeros_like(model.counts))
     state, _ = kernel.sweep(state, model, plan, jnp.zeros(len(plan.rows)), power=power, mode=None)
     weight = jnp.where(state.filed_weight > 0, state.filed_weight, 1.0)
     return jax.vmap(lambda filed, w: (1 / w) * filed)(state.filed, weight)

@@ -27,7 +27,7 @@ class Model(NamedTuple):
     data: Any  # leaves with N rows
     weight: Array  # (N,)
     slot: Array  # (N,) slot of each row
-    count: Array  # (K,) total weight of each slot
+    counts: Array  # (K,) total weight of each slot
 
 
 class Kernel(NamedTuple):
@@ -36,16 +36,16 @@ class Kernel(NamedTuple):
     init: Callable[..., State]  # (model, own) -> state
     sweep: Callable[..., tuple[State, Info]]  # (state, model, plan, rates, *, power, mode) -> (state, info)
     total: Callable[..., Any]  # (sites, model) -> Σ_k W_k λ_k, in equation (1)
-    evidence_terms: Callable[..., tuple[Any, Array]]  # (q, sites, model, plan, *, power) -> sums in the evidence
+    evidence_terms: Callable[..., tuple[Any, Array, Array]]  # (q, sites, model, plan, *, power) -> sums in the evidence
     mode: Callable[..., Any]  # (model, weight, plan, rates) -> how to sweep, decided before tracing
 
 
 def init(model: Model, own: bool) -> State:
     """Sites of one, and q equal to the prior."""
-    stack = lambda leaf: jnp.zeros((len(model.count), *jnp.shape(leaf)))
+    stack = lambda leaf: jnp.zeros((len(model.counts), *jnp.shape(leaf)))
     sites = jax.tree.map(stack, model.prior)
     prior = jax.tree.map(jnp.asarray, model.prior)
-    return State(prior, sites, None if own else sites, None if own else jnp.zeros(len(model.count)))
+    return State(prior, sites, None if own else sites, None if own else jnp.zeros(len(model.counts)))
 
 
 def sweep(
@@ -53,14 +53,14 @@ def sweep(
 ) -> tuple[State, Info]:
     """Visit the batches of a plan in order; there is one way to do it."""
 
-    def visit(state: State, batch: tuple[Batch, Array]) -> tuple[State, Info]:
+    def visit(state: State, batch: tuple[Plan, Array]) -> tuple[State, Info]:
         (rows, slot), rate = batch
         return step(
             state,
             Batch(rows, slot),
             model.data,
             model.weight,
-            model.count,
+            model.counts,
             factor=model.factor,
             power=power,
             rate=rate,
@@ -70,7 +70,7 @@ def sweep(
     return state, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
 
 
-def settle(model: Model, start: State, end: State, keep: Array, *, average: bool) -> State:
+def settle(model: Model, start: State, end: State, keep: Any, *, average: bool) -> State:
     """The end of a sweep: each shared slot becomes the mean of the estimates filed in it, and q is rebuilt from (1).
 
     Only a share `keep` of the way is taken, halved until q is proper. Where each datum has its own slot the steps
@@ -85,40 +85,40 @@ def settle(model: Model, start: State, end: State, keep: Array, *, average: bool
     weight = jnp.where(seen, end.filed_weight, 1.0)
     towards_mean = jax.vmap(lambda filed, w, old, ok: select(ok, (1 / w) * filed - old, 0.0 * old))
     change = towards_mean(end.filed, weight, start.sites, seen)
-    keep, _ = proper_rate(start.q, memory.total(change, model.count), keep)
+    keep, _ = proper_rate(start.q, memory.total(change, model.counts), keep)
     sites = start.sites + keep * change
-    return State(model.prior + memory.total(sites, model.count), sites, *cleared)
+    return State(model.prior + memory.total(sites, model.counts), sites, *cleared)
 
 
 def total(sites: Any, model: Model) -> Any:
     """Σ_k W_k λ_k."""
-    return memory.total(sites, model.count)
+    return memory.total(sites, model.counts)
 
 
-def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array]:
-    """Σ w_n λ̂_n and Σ w_n {ℓ_α(c_n) + (A(c_n) − A(q))/α}, with c_n = q − α λ̂_n and λ̂_n the datum's own site.
+def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array, Array]:
+    """Σ w_n λ̂_n, Σ w_n {ℓ_α(c_n) + (A(c_n) − A(q))/α}, and for how many data that could not be formed.
 
+    c_n = q − α λ̂_n is the cavity of the datum's own site.
     Where slots are shared, λ̂_n is formed here from the shared site's cavity and not kept.
     """
     log_partition, moments = q.log_partition(), q.moments()
     own = plan.slot.ndim == 2
 
-    def term(row: Array, datum: Any) -> tuple[Any, Array]:
+    def term(row: Array, datum: Any) -> tuple[Any, Array, Array]:
         site = memory.read(sites, model.slot[row])
         if not own:
             site = site + pull(model.factor, q, site, datum, power).move
         cavity = q - power * site
-        if power == 0:
-            change = -dot(site, moments)
-        else:
-            change = (cavity.log_partition() - log_partition) / power
+        change = -dot(site, moments) if power == 0 else (cavity.log_partition() - log_partition) / power
         value = model.factor.log_mean(cavity, datum, power) + change
-        return site, jnp.where(jnp.isfinite(value), value, 0.0)
+        usable = jnp.isfinite(value)
+        return site, jnp.where(usable, value, 0.0), jnp.where(usable, 0.0, 1.0)
 
     def chunk(rows: Array) -> tuple[Any, None]:
         terms = jax.vmap(term)(jnp.minimum(rows, len(model.weight) - 1), gather(model.data, rows))
         weight = memory.weight_of(model.weight, rows)
-        return jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), terms), None
+        site, value = jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), terms[:2])
+        return (site, value, jnp.sum(jnp.where(weight > 0, terms[2], 0.0))), None
 
     return sum_over_chunks(chunk, jnp.arange(len(model.weight)))[0]
 

@@ -18,7 +18,7 @@ class Slots(NamedTuple):
     """How data are assigned to sites."""
 
     of_row: np.ndarray  # (N,) slot of each datum
-    count: np.ndarray  # (max(K, 1),) W_k, the total weight of a slot's data
+    counts: np.ndarray  # (max(K, 1),) W_k, the total weight of a slot's data
     n_sites: int  # K
 
     @property
@@ -30,8 +30,8 @@ class Slots(NamedTuple):
 class Plan(NamedTuple):
     """The visits of one sweep, as arrays. Rows equal to N are padding and weigh nothing."""
 
-    rows: Array  # (B, M) data of each batch
-    slot: Array  # (B,) one slot for a whole batch, or (B, M) one for each row
+    rows: Any  # (B, M) data of each batch
+    slot: Any  # (B,) one slot for a whole batch, or (B, M) one for each row
 
 
 def assign(groups: np.ndarray | None, n_sites: int, weight: np.ndarray) -> Slots:

@@ -112,7 +112,7 @@ class Problem(NamedTuple):
         prior, data, lift = factor.simplify(prior, data)
         kernel = factor.kernel(prior) or general.GENERAL
         with jax.enable_x64(True):
-            count = np.where(slots.count > 0, slots.count, 1.0)  # an empty group has a site that is never visited
+            count = np.where(slots.counts > 0, slots.counts, 1.0)  # an empty group has a site that is never visited
             arrays = (factor, prior, data, weight, slots.of_row.astype(np.int32), count)
             return cls(Model(*jax.tree.map(jnp.asarray, arrays)), kernel, slots, weight, lift, given)
 
@@ -128,6 +128,7 @@ class Loop:
         self.state = problem.kernel.init(problem.model, problem.slots.own)
         self.share = 1.0  # of the asked move that is made: halved when the change stops falling
         self.sweeps: list[Sweep] = []
+        self.left_out = 0  # data whose own site had no proper cavity when log Z was last formed
         self.log_means: list[float] = []  # Σ ℓ over each sweep: the first is ADF's evidence
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
@@ -152,6 +153,7 @@ class Loop:
         if not self.sweeps:
             raise KeyboardInterrupt
         return self.result(converged, interrupted)
+
     def sweep(self, number: int, start: float) -> Sweep:
         """One pass over the data under jit, and its record."""
         model, kernel, slots = self.problem[:3]
@@ -216,7 +218,9 @@ class Loop:
             return self.log_means[0]
         model, kernel = self.problem[:2]
         plan = self.closing_plan()
-        return float(evidence_of.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power))
+        value, left_out = evidence_of.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)
+        self.left_out = int(left_out)
+        return float(value)
 
     def gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
@@ -235,10 +239,11 @@ class Loop:
         posterior = self.in_user_coordinates(self.state.q)
         if not bool(posterior.is_proper()):  # q itself always is: only the way back can lose it
             raise ValueError(
-                "data must be rescaled: the precisions of the posterior span more than the sixteen digits of a float64. "
+                "data must be rescaled: the precisions of the posterior span more than the sixteen digits of float64. "
                 "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
             )
-        for category, message in complaints(history, self.problem, converged, interrupted, self.tol):
+        log_evidence = self.log_evidence() if self.evidence else float("nan")
+        for category, message in complaints(history, self.problem, converged, interrupted, self.tol, self.left_out):
             warnings.warn(message, category, stacklevel=4)
         n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state.sites)) if self.problem.slots.n_sites else 0
         return Result(
@@ -247,14 +252,14 @@ class Loop:
             n_sweeps=len(self.sweeps),
             n_skipped=int(history.skipped.sum()),
             history=history,
-            log_evidence=self.log_evidence() if self.evidence else float("nan"),
+            log_evidence=log_evidence,
             site_bytes=n_bytes,
             _gradient=self.gradient,
         )
 
 
 def complaints(
-    history: History, problem: Problem, converged: bool, interrupted: bool, tol: float
+    history: History, problem: Problem, converged: bool, interrupted: bool, tol: float, left_out: int
 ) -> list[tuple[type[Warning], str]]:
     """What a careful person would say about a fit."""
     found: list[tuple[type[Warning], str]] = []
@@ -273,6 +278,9 @@ def complaints(
             "cavity or tilted distribution was improper; the posterior does not reflect them. A power below 1, a "
             "tighter prior or rescaled features may help."
         )
+        found.append((ConvergenceWarning, message))
+    if left_out:
+        message = f"log_evidence leaves out {left_out} data whose cavity was improper when it was formed."
         found.append((ConvergenceWarning, message))
     if is_collapsing(history.entropy / n_parameters(problem.model.prior)):
         message = (
@@ -309,16 +317,17 @@ def assign(algorithm: Algorithm, weight: np.ndarray, kept: np.ndarray, seed: int
     n = len(weight)
     if algorithm.n_sites == ALL:
         return memory.assign(None, n, weight)
+    n_sites = int(algorithm.n_sites)
     if algorithm.groups is None:
-        groups = None if algorithm.n_sites == 0 else np.zeros(n, dtype=int)
+        groups = None if n_sites == 0 else np.zeros(n, dtype=int)
     elif isinstance(algorithm.groups, str):
-        groups = np.random.default_rng([seed, 1]).permutation(np.arange(n) % algorithm.n_sites)
+        groups = np.random.default_rng([seed, 1]).permutation(np.arange(n) % n_sites)
     else:
         groups = np.asarray(algorithm.groups)
         if len(groups) != len(kept):
             raise ValueError(f"groups must have one label per row, {len(kept)}; got {len(groups)}.")
         groups = groups[kept]
-    return memory.assign(groups, int(algorithm.n_sites), weight)
+    return memory.assign(groups, n_sites, weight)
 
 
 def check_weights(weights: Any, data: Any) -> tuple[np.ndarray, Any, np.ndarray]:

@@ -84,10 +84,10 @@ def proper_rate(q: Any, move: Any, rate: Any) -> tuple[Array, Array]:
     q, move = jax.lax.stop_gradient((q, move))  # a loop has no reverse derivative, and the rate needs none
     rate = jnp.asarray(rate, dtype=float)
 
-    def halve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def halve(carry: Any) -> Any:
         scale, _, tries = carry
         return 0.5 * scale, ok(0.5 * scale), tries + 1
 
     searching = lambda carry: ~carry[1] & (carry[2] < MAX_HALVINGS)
     scale, found, tries = jax.lax.while_loop(searching, halve, (rate, ok(rate), 0))
-    return jnp.where(found, scale, 0.0), tries > 0
+    return jnp.where(found, scale, 0.0), jnp.asarray(tries > 0)
