@@ -142,7 +142,7 @@ def brute_force(derivatives: Any, y: float, center: float, mean: float, variance
     shift = expect(a - best)
     shrinkage = expect((a - best - shift) ** 2) / variance
     g, h = (best - mean + shift) / (power * variance), (shrinkage - 1) / (power * variance)
-    if shrinkage > 0.5:
+    if power * variance * expect(abs(curve)) < 1:  # the scores then lose fewer digits
         g = expect(slope)
         h = expect(curve) + power * expect((slope - g) ** 2)
         shrinkage = 1 + power * variance * h

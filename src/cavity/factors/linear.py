@@ -128,8 +128,8 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
                 site = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, v >= 0).site
             m, v = marginals(features, mean, covariance)
             cavity_m, cavity_v, _ = without(site, m, v, power)
-            log_mean = jax.vmap(lambda *row: model.factor.likelihood.log_mean(*row, power))(y, cavity_m, cavity_v)
-            value = log_mean + log_removal(site, m, v, power)
+            tilt = jax.vmap(lambda *row: model.factor.likelihood.tilt(*row, power))(y, cavity_m, cavity_v)
+            value = tilt.log_mean + log_removal(site, m, v, power)
             usable = jnp.isfinite(value)
             total = jnp.sum(weight * jnp.where(usable, value, 0.0))
             left_out = jnp.sum(jnp.where(usable | (weight == 0), 0.0, 1.0))

@@ -1,0 +1,1 @@
+"""Documentation; its figures are drawn by `python -m docs.figures`."""
