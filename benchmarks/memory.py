@@ -23,9 +23,7 @@ def lines() -> Iterator[str]:
         plan = memory.plan(np.random.default_rng(0), problem.slots, 1, replace=False)
         rates = np.ones(len(plan.rows))
         mode = problem.kernel.mode(problem.model, problem.weight, plan, rates)
-        lowered = one_sweep.lower(
-            problem.kernel, state, problem.model, on_device(plan), jnp.asarray(rates), 1.0, 1.0, True, mode
-        )
+        lowered = one_sweep.lower(problem.kernel, state, problem.model, on_device(plan), jnp.asarray(rates), 1.0, mode)
         analysis = lowered.compile().memory_analysis()
     total = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
     beyond = (total - data[0].nbytes) / 1e6

@@ -9,7 +9,7 @@ import numpy as np
 
 import cavity
 from cavity.inference import memory
-from cavity.inference.run import Problem, on_device, one_sweep
+from cavity.inference.run import Problem, close_sweep, measure, on_device, one_sweep
 
 
 def interleaved(functions: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:
@@ -43,9 +43,12 @@ def sweep(data: tuple[np.ndarray, np.ndarray], algorithm: cavity.Algorithm) -> C
         arguments = problem.model, on_device(plan), jax.numpy.asarray(rates)
         state = problem.kernel.init(problem.model, problem.slots.own)
 
-    def run(state: Any = None) -> Any:
+    def run(state: Any) -> Any:
         with jax.enable_x64(True):
-            return one_sweep(problem.kernel, state, *arguments, 1.0, algorithm.power, algorithm.settles, mode)
+            model = problem.model
+            end, _ = one_sweep(problem.kernel, state, *arguments, algorithm.power, mode)
+            end = close_sweep(model.prior, model.counts, state, end, 1.0, average=algorithm.settles)
+            return end, measure(state.q, end.q)
 
     warm = jax.block_until_ready(run(state))[0]
     return lambda: run(warm)

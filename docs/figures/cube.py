@@ -10,7 +10,7 @@ from matplotlib.patheffects import withStroke
 import cavity
 
 ALGORITHMS = {  # name -> algorithm, where its label goes (points right and up), alignment
-    "ADF": (cavity.adf(), (-4, 11), "center"),
+    "ADF": (cavity.adf(), (9, -17), "left"),
     "SEP": (cavity.sep(), (-10, 9), "center"),
     "SEP, batches": (cavity.sep(batch_size=100), (12, -3), "left"),
     "AEP": (cavity.aep(), (0, 11), "center"),

@@ -17,11 +17,10 @@ LABELS = {"gaussian": "inputs from one Gaussian", "mixture": "inputs from a mixt
 
 def inputs(kind: str, rng: np.random.Generator, n: int) -> np.ndarray:
     """x ~ N(0, I), or around one of five centres with unit variance."""
-    noise = rng.normal(size=(n, DIM))
     if kind == "gaussian":
-        return noise
+        return rng.normal(size=(n, DIM))
     centres = SPREAD * rng.normal(size=(CENTRES, DIM))
-    return centres[rng.integers(CENTRES, size=n)] + noise
+    return centres[rng.integers(CENTRES, size=n)] + rng.normal(size=(n, DIM))
 
 
 def posterior(data: tuple[np.ndarray, np.ndarray], algorithm: cavity.Algorithm) -> cavity.Gaussian:

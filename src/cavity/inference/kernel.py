@@ -70,7 +70,7 @@ def sweep(
     return state, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
 
 
-def settle(model: Model, start: State, end: State, keep: Any, *, average: bool) -> State:
+def settle(prior: Any, counts: Array, start: State, end: State, keep: Any, *, average: bool) -> State:
     """The end of a sweep: each shared slot becomes the mean of the estimates filed in it, and q is rebuilt from (1).
 
     Only a share `keep` of the way is taken, halved until q is proper. Where each datum has its own slot the steps
@@ -85,9 +85,9 @@ def settle(model: Model, start: State, end: State, keep: Any, *, average: bool) 
     weight = jnp.where(seen, end.filed_weight, 1.0)
     towards_mean = jax.vmap(lambda filed, w, old, ok: select(ok, (1 / w) * filed - old, 0.0 * old))
     change = towards_mean(end.filed, weight, start.sites, seen)
-    keep, _ = proper_rate(start.q, memory.total(change, model.counts), keep)
+    keep, _ = proper_rate(start.q, memory.total(change, counts), keep)
     sites = start.sites + keep * change
-    return State(model.prior + memory.total(sites, model.counts), sites, *cleared)
+    return State(prior + memory.total(sites, counts), sites, *cleared)
 
 
 def total(sites: Any, model: Model) -> Any:

@@ -66,22 +66,24 @@ def fit(
         return Loop(problem, algorithm, limit, tol, seed, evidence).run(progress, callback)
 
 
-@partial(jax.jit, static_argnames=("kernel", "power", "average", "mode"))
+# Three programs rather than one: only the sweep depends on the factor, so the others are compiled once per family.
+
+
+@partial(jax.jit, static_argnames=("kernel", "power", "mode"))
 def one_sweep(
-    kernel: Kernel,
-    state: State,
-    model: Model,
-    plan: Plan,
-    rates: Array,
-    share: float,
-    power: float,
-    average: bool,
-    mode: Any,
-) -> tuple[State, Info, Array, Array]:
-    """A sweep, how far it moved q, and the entropy of the new q."""
-    end, info = kernel.sweep(state, model, plan, rates, power=power, mode=mode)
-    end = general.settle(model, state, end, share, average=average)
-    return end, info, end.q.distance(state.q), end.q.entropy()
+    kernel: Kernel, state: State, model: Model, plan: Plan, rates: Array, power: float, mode: Any
+) -> tuple[State, Info]:
+    """The visits of a plan."""
+    return kernel.sweep(state, model, plan, rates, power=power, mode=mode)
+
+
+close_sweep = jax.jit(general.settle, static_argnames="average")
+
+
+@jax.jit
+def measure(old: Any, new: Any) -> tuple[Array, Array]:
+    """How far q moved, and the entropy of the new q."""
+    return new.distance(old), new.entropy()
 
 
 class Problem(NamedTuple):
@@ -159,17 +161,13 @@ class Loop:
         model, kernel, slots = self.problem[:3]
         plan = memory.plan(self.rng, slots, self.algorithm.batch_size, self.algorithm.replace)
         step_rates = self.rates(number, plan)
-        self.state, info, change, entropy = one_sweep(
-            kernel,
-            self.state,
-            model,
-            on_device(plan),
-            jnp.asarray(step_rates),
-            self.share,
-            self.algorithm.power,
-            self.algorithm.settles,
-            kernel.mode(model, self.problem.weight, plan, step_rates),
+        mode = kernel.mode(model, self.problem.weight, plan, step_rates)
+        end, info = one_sweep(
+            kernel, self.state, model, on_device(plan), jnp.asarray(step_rates), self.algorithm.power, mode
         )
+        end = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
+        change, entropy = measure(self.state.q, end.q)
+        self.state = end
         self.log_means.append(float(info.log_mean))
         return Sweep(
             number,

@@ -1,0 +1,36 @@
+"""The Python in README.md and in the pages of docs/ runs, top to bottom, one namespace for each page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if BLOCK.search(page.read_text())]
+
+
+def blocks(page: Path) -> list[str]:
+    """The code of each block, after as many empty lines as stand before it, so that tracebacks give the page's lines."""
+    text = page.read_text()
+    return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in BLOCK.finditer(text)]
+
+
+def test_pages_are_found() -> None:
+    assert {"README.md", "algorithms.md", "extending.md"} <= {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_runs(page: Path) -> None:
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for code in blocks(page):
+        exec(compile(code, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert not missing

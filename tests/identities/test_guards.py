@@ -1,0 +1,78 @@
+"""Guards: an improper cavity or tilted distribution is skipped and counted, q stays proper, nothing is NaN."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cavity
+from cavity.inference.pull import pull
+from cavity.inference.step import proper_rate
+from tests.registry import FACTORS
+
+CASE = FACTORS["probit"]
+
+
+def test_an_improper_cavity_gives_no_move():
+    datum = jax.tree.map(lambda leaf: leaf[0], CASE.data)
+    with jax.enable_x64(True):
+        pulled = pull(CASE.factor, CASE.prior, 2.0 * CASE.prior, datum, 1.0)
+    assert not bool(pulled.valid)
+    assert all(not np.any(leaf) for leaf in jax.tree.leaves(pulled.move))
+
+
+def test_a_likelihood_that_is_not_a_number_is_skipped_and_counted():
+    log_mean = lambda q, x, power: jnp.where(x[0] > 0, jnp.nan, -0.5 * jnp.sum((x - q.mean) ** 2) - q.variance.sum())
+    data = np.random.default_rng(0).normal(size=(10, 2))
+    prior = cavity.DiagonalGaussian(np.zeros(2), np.ones(2))
+    with pytest.warns(cavity.ConvergenceWarning) as complaints:
+        result = cavity.fit(cavity.factors.custom(log_mean), prior, data, cavity.ep(), max_sweeps=3)
+    assert any("were skipped in the last sweep" in str(complaint.message) for complaint in complaints)
+    assert any("log_evidence leaves out 4 data" in str(complaint.message) for complaint in complaints)
+    assert np.all(result.history.skipped == np.sum(data[:, 0] > 0))
+    assert np.all(np.isfinite(result.posterior.mean))
+
+
+def test_the_rate_is_halved_until_q_is_proper():
+    with jax.enable_x64(True):
+        rate, cut = proper_rate(CASE.prior, -3.0 * CASE.prior, 1.0)
+        assert float(rate) == 0.25
+        assert bool(cut)
+        assert float(proper_rate(CASE.prior, CASE.prior, 1.0)[0]) == 1.0
+        nan = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), CASE.prior)
+        assert float(proper_rate(CASE.prior, nan, 1.0)[0]) == 0.0
+
+
+@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.sep(), cavity.aep(), cavity.sep(rate=1.0)])
+def test_outliers_under_a_student_t_leave_q_proper(algorithm):
+    # sites of outliers have negative precision, larger in sum than the prior's at the start
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(40, 2))
+    y = features @ np.array([1.0, -1.0]) + 30 * rng.standard_t(1.0, size=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        result = cavity.fit(
+            cavity.factors.student_t(1.0, 0.5),
+            cavity.Gaussian.isotropic(2, 100.0),
+            (features, y),
+            algorithm,
+            max_sweeps=30,
+        )
+    assert bool(result.posterior.is_proper())
+    assert np.isfinite(result.log_evidence)
+
+
+def test_averaged_ep_that_cycles_is_damped_until_it_settles():
+    # clustered inputs with N = 300: with the share held at one the iteration cycles for ever
+    rng = np.random.default_rng(0)
+    features = 3 * rng.normal(size=(5, 8))[rng.integers(5, size=300)] + 0.3 * rng.normal(size=(300, 8))
+    y = np.where(features @ rng.normal(size=8) + rng.normal(size=300) > 0, 1.0, -1.0)
+    prior = cavity.Gaussian.isotropic(8)
+    with pytest.warns(cavity.ConvergenceWarning):
+        undamped = cavity.fit(cavity.factors.probit(), prior, (features, y), cavity.aep(rate=1.0))
+    result = cavity.fit(cavity.factors.probit(), prior, (features, y), cavity.aep())
+    assert undamped.history.change[-1] > 1e-3
+    assert result.converged
+    assert result.history.rate[-1] < 1
