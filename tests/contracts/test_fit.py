@@ -1,5 +1,6 @@
 """What `fit` promises: warnings with results kept, records, callbacks, seeds, no second trace, nothing lost."""
 
+import pickle
 import warnings
 
 import jax
@@ -125,6 +126,15 @@ def test_a_product_prior_may_be_given_as_a_dict():
     result = cavity.fit(cavity.factors.custom(log_mean), prior, X, cavity.ep())
     np.testing.assert_allclose(result.posterior["mean"].mean, X.sum(0) / 51, atol=1e-8)
     np.testing.assert_allclose(result.posterior["unused"].shape, 2.0, atol=1e-8)
+
+
+def test_a_result_can_be_pickled_without_its_data():
+    result = probit(cavity.ep())
+    again = pickle.loads(pickle.dumps(result))
+    np.testing.assert_array_equal(again.posterior.precision, result.posterior.precision)
+    np.testing.assert_array_equal(again.history.change, result.history.change)
+    with pytest.raises(ValueError, match="fit again"):
+        again.evidence_gradient()
 
 
 def test_the_global_flag_stays_off():

@@ -71,5 +71,11 @@ class Result:
 
         Exact at a fixed point. For a function prior(h) the chain rule finishes the job: `jax.vjp(prior, h)`.
         """
+        if self._gradient is None:
+            raise ValueError("A result that was pickled no longer holds its data: fit again for the gradient.")
         with jax.enable_x64(True):
             return to_numpy(self._gradient())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the way back to the data, which may be large."""
+        return {**self.__dict__, "_gradient": None}
