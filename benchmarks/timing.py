@@ -9,7 +9,8 @@ import numpy as np
 
 import cavity
 from cavity.inference import memory
-from cavity.inference.run import Problem, close_sweep, measure, on_device, one_sweep
+from cavity.inference.problem import Problem
+from cavity.inference.run import close_sweep, measure, on_device, one_sweep
 
 
 def interleaved(functions: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.run import is_collapsing
+from cavity.inference.complaints import is_collapsing
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(50, 2))
@@ -44,8 +44,8 @@ def test_callback_sees_each_sweep_and_can_stop_it():
         seen.append(sweep)
         return sweep.number == 3
 
-    with pytest.warns(cavity.ConvergenceWarning):
-        result = probit(cavity.aep(), callback=stop_at_three)
+    result = probit(cavity.aep(), callback=stop_at_three)
+    assert not result.converged
     assert [sweep.number for sweep in seen] == [1, 2, 3]
     assert seen[0].posterior.kl(result.posterior) > 1e-6  # each record keeps the posterior of its own sweep
     assert abs(seen[2].posterior.kl(result.posterior)) < 1e-12
@@ -74,6 +74,15 @@ def test_the_seed_decides_the_order_of_visits():
     first = [probit(cavity.sep(batch_size=5), seed=seed, **options).posterior.mean for seed in (0, 0, 1)]
     np.testing.assert_array_equal(first[0], first[1])
     assert np.max(np.abs(first[0] - first[2])) > 1e-6
+
+
+def test_a_small_rate_is_not_taken_for_convergence():
+    # each sweep moves q by a hundredth of the way: far from done, however small the steps
+    exact = probit(cavity.averaged_vmp(), tol=1e-8).posterior
+    result = probit(cavity.svi(batch_size=50, rate=0.01), tol=1e-2, max_sweeps=2000)
+    assert result.converged
+    assert exact.distance(result.posterior) < 2e-2
+    assert result.n_sweeps > 300
 
 
 def test_repeated_passes_of_adf_are_called_a_collapse():

@@ -20,11 +20,7 @@ class Slots(NamedTuple):
     of_row: np.ndarray  # (N,) slot of each datum
     counts: np.ndarray  # (max(K, 1),) W_k, the total weight of a slot's data
     n_sites: int  # K
-
-    @property
-    def own(self) -> bool:
-        """Whether every datum has a slot to itself."""
-        return self.n_sites == len(self.of_row)
+    own: bool  # whether every datum has a slot to itself
 
 
 class Plan(NamedTuple):
@@ -37,12 +33,12 @@ class Plan(NamedTuple):
 def assign(groups: np.ndarray | None, n_sites: int, weight: np.ndarray) -> Slots:
     """Slots for K = 0, K = N, or K groups given by labels (one group when there are no labels)."""
     n = len(weight)
-    if n_sites == n and groups is None:
-        return Slots(np.arange(n), weight, n)
     if n_sites == 0:
-        return Slots(np.ones(n, dtype=int), np.ones(1), 0)
+        return Slots(np.ones(n, dtype=int), np.ones(1), 0, own=False)
+    if n_sites == n and (groups is None or len(np.unique(groups)) == n):
+        return Slots(np.arange(n), weight, n, own=True)
     of_row = np.zeros(n, dtype=int) if groups is None else groups
-    return Slots(of_row, np.bincount(of_row, weight, minlength=n_sites), n_sites)
+    return Slots(of_row, np.bincount(of_row, weight, minlength=n_sites), n_sites, own=False)
 
 
 def plan(rng: np.random.Generator, slots: Slots, batch_size: int | None, replace: bool) -> Plan:

@@ -1,0 +1,59 @@
+"""What a careful person would say about a fit: the warnings."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.families.base import is_shape
+from cavity.inference.problem import Problem
+from cavity.inference.result import CollapseWarning, ConvergenceWarning, History
+
+
+def complaints(
+    history: History, problem: Problem, ending: str, tol: float, left_out: int
+) -> list[tuple[type[Warning], str]]:
+    """Category and text of each warning; a fit that its callback stopped is not called unfinished."""
+    found: list[tuple[type[Warning], str]] = []
+    n_sweeps = len(history.change)
+    if ending == "interrupted":
+        found.append((ConvergenceWarning, f"Interrupted after {n_sweeps} sweeps; the result so far is returned."))
+    elif ending == "out of sweeps" and problem.slots.n_sites > 0:
+        message = (
+            f"Not converged after {n_sweeps} sweeps: the last changed the posterior by {history.change[-1]:.2g} "
+            f"standard deviations, more than tol={tol:g}. Raise max_sweeps or tol, or leave rate=None."
+        )
+        found.append((ConvergenceWarning, message))
+    if history.skipped[-1] > 0:
+        message = (
+            f"{history.skipped[-1]} of {len(problem.slots.of_row)} data were skipped in the last sweep because their "
+            "cavity or tilted distribution was improper; the posterior does not reflect them. A power below 1, a "
+            "tighter prior or rescaled features may help."
+        )
+        found.append((ConvergenceWarning, message))
+    if left_out:
+        message = f"log_evidence leaves out {left_out} data whose cavity was improper when it was formed."
+        found.append((ConvergenceWarning, message))
+    if is_collapsing(history.entropy / n_parameters(problem.model.prior)):
+        message = (
+            "The posterior's variance has shrunk in every recent sweep and shows no sign of stopping: data are counted "
+            "more than once. Stop ADF after one pass (max_sweeps=1), or use cavity.sep(), which remembers."
+        )
+        found.append((CollapseWarning, message))
+    return found
+
+
+def n_parameters(prior: Any) -> int:
+    """How many numbers θ has."""
+    shapes = jax.tree.leaves(prior.event_shape(), is_leaf=is_shape)
+    return int(sum(np.prod(shape, dtype=int) for shape in shapes))
+
+
+def is_collapsing(entropy: np.ndarray, recent: int = 4) -> bool:
+    """Whether the last falls of the entropy per parameter are all sizeable and do not die out.
+
+    After s passes ADF holds about s times the precision of one, so its entropy falls by ½ log(1 + 1/s) per parameter,
+    each fall nearly as large as the one before; an algorithm that settles has falls that at least halve.
+    """
+    falls = -np.diff(entropy)[-recent:]
+    return len(falls) == recent and bool(np.all(falls > 0.01) and np.all(falls[1:] > 0.6 * falls[:-1]))
