@@ -7,7 +7,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from docs.figures import cube, fixed_points  # noqa: E402  (the backend is chosen first)
+from docs.figures import cube, fixed_points
 
 FIGURES = {"cube": cube.draw, "fixed_points": fixed_points.draw}
 

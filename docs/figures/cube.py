@@ -87,7 +87,9 @@ def draw_scales(axes: Axes) -> None:
     for m, text in enumerate(["M = 1", "1 < M < N", "M = N"]):
         axes.annotate(text, project(3, m, 0), (20, -2), textcoords="offset points", ha="left", va="center", **scale)
     for power, text in {1: "α = 1\nEP", 0.5: "0 < α < 1\npower EP", 0: "α = 0\nvariational"}.items():
-        axes.annotate(text, project(0, 0, power), (-24, 0), textcoords="offset points", ha="right", va="center", **scale)
+        axes.annotate(
+            text, project(0, 0, power), (-24, 0), textcoords="offset points", ha="right", va="center", **scale
+        )
     name = {"fontsize": 11.5, "color": "0.1", "weight": "bold"}
     middle = project(1.5, 0, 0)
     axes.annotate("number of sites", middle, (0, -56), textcoords="offset points", ha="center", va="top", **name)

@@ -11,7 +11,7 @@ PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 
 
 def blocks(page: Path) -> list[str]:
-    """The code of each block, after as many empty lines as stand before it, so that tracebacks give the page's lines."""
+    """The code of each block, after as many empty lines as stand before it: tracebacks then give the page's lines."""
     text = page.read_text()
     return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in BLOCK.finditer(text)]
 
