@@ -1,4 +1,4 @@
-"""Closed forms equal the derivatives that define them: equations (3) and (4), and (12) for one activation."""
+"""Closed forms equal the derivatives that define them: equations (11) and (15), and (37) for one activation."""
 
 import dataclasses
 from typing import Any

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from cavity._pytree import pytree
 from cavity.factors import likelihoods
 from cavity.factors.base import Factor
 from cavity.factors.clutter import clutter
@@ -36,6 +37,7 @@ __all__ = [
     "poisson",
     "poisson_rate",
     "probit",
+    "pytree",
     "student_t",
 ]
 

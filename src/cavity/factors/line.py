@@ -22,13 +22,13 @@ class Asked(NamedTuple):
 
 
 def line_site(tilt: Any, mean: Array) -> Line:
-    """τ = −h/r and ν = τ m + g/r, with r the tilted variance over the cavity's."""
+    """τ = −h/r and ν = τ m + g/r, with r the tilted variance over the cavity's: equation (37)."""
     precision = -tilt.curvature / tilt.shrinkage
     return Line(precision * mean + tilt.slope / tilt.shrinkage, precision)
 
 
 def without(site: Line, mean: Array, variance: Array, power: float) -> tuple[Array, Array, Array]:
-    """Mean and variance of the activation once `power` of a site along it is removed, and whether that is proper."""
+    """Mean and variance of the activation without `power` of a site along it, and whether that is proper (39)."""
     remaining = 1 - power * site.precision * variance
     proper = remaining > 0
     remaining = jnp.where(proper, remaining, 1.0)
@@ -46,7 +46,7 @@ def ask(likelihood: Any, y: Array, mean: Array, variance: Array, proper: Array, 
 
 
 def log_removal(site: Line, mean: Array, variance: Array, power: float) -> Array:
-    """(A(q − α site) − A(q))/α for a ~ N(mean, variance) under q, and its limit −E_q[log site] at power 0."""
+    """(A(q − α site) − A(q))/α for a ~ N(mean, variance) under q, and its limit −E_q[log site] at power 0 (40)."""
     remaining = 1 - power * site.precision * variance
     exponent = -site.shift * mean + 0.5 * site.precision * mean**2 + 0.5 * power * site.shift**2 * variance
     if power == 0:

@@ -3,7 +3,7 @@
 Write the prior as θ = C⁻ᵀ w with w ~ N(w₀, I), where C Cᵀ is its precision, and factorise (X C⁻ᵀ)ᵀ = Q R. The
 activations are X θ = Rᵀ φ with φ = Qᵀ w in N dimensions. Every site lies in that subspace, whatever the algorithm, so
 the problem with features Rᵀ and prior φ ~ N(Qᵀ w₀, I) is the same problem, and a site lifts back as
-(C Q s, C Q P Qᵀ Cᵀ).
+(C Q s, C Q P Qᵀ Cᵀ): equation (45) of docs/mathematics.md.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Exponential families: an instance is its natural parameter."""
 
-from cavity.families.base import ExpFamily
+from cavity.families.base import ExpFamily, dot, family
 from cavity.families.categorical import Bernoulli, Categorical
 from cavity.families.diagonal import DiagonalGaussian
 from cavity.families.dirichlet import Beta, Dirichlet
@@ -23,4 +23,6 @@ __all__ = [
     "Product",
     "Wishart",
     "as_family",
+    "dot",
+    "family",
 ]

@@ -38,7 +38,7 @@ class Algorithm:
     rate: Any = None
     groups: Any = None
     replace: bool = False
-    max_sweeps: int = 200
+    max_sweeps: int = 500
 
     def __post_init__(self) -> None:
         check_power(self.power)

@@ -21,7 +21,7 @@ class Sweep(NamedTuple):
     """What is known after one sweep; a callback receives it."""
 
     number: int  # 1 for the first
-    change: float  # how far q moved, in posterior standard deviations per unit rate
+    change: float  # how far a full unit of rate moves q, in posterior standard deviations: docs/algorithms.md
     skipped: int  # data whose cavity or tilted distribution was improper
     backoffs: int  # batches whose rate was cut to keep q proper
     rate: float  # the share of the asked move that was made

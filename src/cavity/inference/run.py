@@ -13,6 +13,7 @@ from jax import Array
 from tqdm import tqdm
 
 from cavity._precision import to_numpy
+from cavity.families.base import dot
 from cavity.inference import evidence as evidence_of
 from cavity.inference import kernel as general
 from cavity.inference import memory, rates
@@ -25,6 +26,7 @@ from cavity.inference.result import History, Result, Sweep
 from cavity.inference.step import Info, State
 
 SMALLEST_SHARE = 2.0**-10
+SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
 
 
 def fit(
@@ -49,7 +51,7 @@ def fit(
         data: arrays with one row per datum; `(X, y)` for generalised linear models.
         algorithm: `cavity.ep()`, `cavity.sep(batch_size=100)`, …
         weights: counts, one per row: weight 2 is the same as the row twice, weight 0 as no row.
-        max_sweeps: passes over the data at most; by default 1 for ADF and 200 otherwise.
+        max_sweeps: passes over the data at most; by default 1 for ADF and 500 otherwise.
         tol: stop when a full sweep would move q by less than this many posterior standard deviations.
         callback: called after every sweep with a `Sweep`; a true return value ends the fit.
         evidence: True for log Z at the end, "history" for every sweep, False for none.
@@ -81,9 +83,12 @@ close_sweep = jax.jit(general.settle, static_argnames="average")
 
 
 @jax.jit
-def measure(old: Any, new: Any) -> tuple[Array, Array]:
-    """How far q moved, and the entropy of the new q."""
-    return new.distance(old), new.entropy()
+def measure(reference: Any, before: Any, old: Any, new: Any) -> tuple[Array, Array, Array]:
+    """How far q is from a reference, its entropy, and whether this sweep took back some of the one before.
+
+    The sign of ⟨η − η', μ' − μ''⟩ over three successive q says whether two moves point against each other.
+    """
+    return new.distance(reference), new.entropy(), dot(new - old, old.moments() - before.moments()) < 0
 
 
 class Loop:
@@ -96,10 +101,8 @@ class Loop:
         self.rng = np.random.default_rng(seed)
         self.state = problem.kernel.init(problem.model, problem.slots.own)
         self.share = 1.0  # of the asked move that is made: halved when the change stops falling
-        self.reference, self.travelled = (
-            self.state.q,
-            0.0,
-        )  # where a full unit of rate began, and how much of it is gone
+        self.reference, self.travelled = self.state.q, 0.0  # where a unit of rate began, how much of it is gone
+        self.before, self.turned = self.state.q, False  # q a sweep ago, and whether the last two moves are opposed
         self.sweeps: list[Sweep] = []
         self.left_out = 0  # data whose own site had no proper cavity when log Z was last formed
         self.log_means: list[float] = []  # Σ ℓ over each sweep: the first is ADF's evidence
@@ -140,8 +143,8 @@ class Loop:
             kernel, self.state, model, on_device(plan), jnp.asarray(step_rates), self.algorithm.power, mode
         )
         end = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
-        change, entropy = measure(self.reference, end.q)
-        self.state = end
+        change, entropy, turned = measure(self.reference, self.before, self.state.q, end.q)
+        self.before, self.state, self.turned = self.state.q, end, bool(turned)
         self.travelled += self.share if self.algorithm.settles else min(float(step_rates.mean()), 1.0)
         self.log_means.append(float(info.log_mean))
         return Sweep(
@@ -183,8 +186,15 @@ class Loop:
         return False
 
     def back_off(self) -> None:
-        """Halve the share of each move that is made when the change has stopped falling."""
-        if self.algorithm.settles and len(self.sweeps) > 1 and self.sweeps[-1].change >= self.sweeps[-2].change:
+        """Halve the share of each move that is made when the change has stopped falling.
+
+        It also counts as stopped when it falls slowly while each move takes back part of the last: such an iteration
+        overshoots, and may go on for ever. One that falls slowly in a straight line would only be slowed further.
+        """
+        if not self.algorithm.settles or len(self.sweeps) < 2:
+            return
+        ratio = self.sweeps[-1].change / max(self.sweeps[-2].change, 1e-300)
+        if ratio >= 1 or (self.turned and ratio > SLOW):
             self.share = max(0.5 * self.share, SMALLEST_SHARE)
 
     def in_user_coordinates(self, q: Any) -> Any:
