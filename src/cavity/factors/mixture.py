@@ -1,8 +1,8 @@
 """Mixture of Gaussians with unknown means: p(x|θ) = Σ_j w_j N(x; θ_j, R_j), the assignment h = j summed out.
 
 q is a `Gaussian` whose leading axis is the component. At any power, ℓ_α = log Σ_j exp ℓ_α(j) with
-ℓ_α(j) = (1/α) log E_q[(w_j N(x; θ_j, R_j))^α] (22), whose softmax are the responsibilities r_j. The moments (23) are then
-those of a mixture: with probability r_j the mean θ_j is tilted by N(x; θ_j, R_j)^α, otherwise it is left alone.
+ℓ_α(j) = (1/α) log E_q[(w_j N(x; θ_j, R_j))^α] (22), whose softmax are the responsibilities r_j. The moments (23) are
+then those of a mixture: with probability r_j the mean θ_j is tilted by N(x; θ_j, R_j)^α, otherwise it is left alone.
 """
 
 from typing import Any

@@ -11,8 +11,8 @@ rank-one updates over a block of rows, and products with the inverse at the slow
     (A + σ I)⁻¹ w = Σ_j (−(σ − σ₀) S)^j S w,
 
 whose ratio is at most the drift of σ over half a block, a number like block/(2N). A block ends with a fresh
-factorisation. For EP and ADF σ does not move and one term is exact: the three algorithms are one loop. Equations (42)–(44)
-of docs/mathematics.md.
+factorisation. For EP and ADF σ does not move and one term is exact: the three algorithms are one loop. See
+equations (42)–(44) of docs/mathematics.md.
 """
 
 import math

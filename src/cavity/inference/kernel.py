@@ -96,7 +96,7 @@ def total(sites: Any, model: Model) -> Any:
 
 
 def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array, Array]:
-    """The sums of equation (26): Σ w_n λ̂_n, Σ w_n {ℓ_α(c_n) + (A(c_n) − A(q))/α}, and for how many data that could not be formed.
+    """Σ w_n λ̂_n and Σ w_n {ℓ_α(c_n) + (A(c_n) − A(q))/α} of (26), and for how many data they could not be formed.
 
     c_n = q − α λ̂_n is the cavity of the datum's own site.
     Where slots are shared, λ̂_n is formed here from the shared site's cavity and not kept.
