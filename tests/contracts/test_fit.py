@@ -76,6 +76,46 @@ def test_the_seed_decides_the_order_of_visits():
     assert np.max(np.abs(first[0] - first[2])) > 1e-6
 
 
+@pytest.mark.parametrize("passes", [2, 100])
+def test_any_repeated_pass_of_adf_is_called_out(passes):
+    with pytest.warns(cavity.CollapseWarning):
+        probit(cavity.adf(), max_sweeps=passes)
+
+
+@pytest.mark.parametrize("name", ["aep", "parallel_ep"])
+def test_the_default_rate_converges_from_a_wide_prior(name):
+    rng = np.random.default_rng(9)
+    features = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
+    y = np.where(features @ [2.0, -1.0, 0.5] + rng.logistic(size=60) > 0, 1.0, -1.0)
+    prior = cavity.Gaussian.isotropic(3, 1e3)
+    ep = cavity.fit(cavity.factors.probit(), prior, (features, y), cavity.ep())
+    result = cavity.fit(cavity.factors.probit(), prior, (features, y), getattr(cavity, name)())
+    assert result.converged
+    assert ep.posterior.distance(result.posterior) < 0.3
+
+
+def test_normalised_weights_are_not_skipped():
+    # weights that sum to one: the cavity of a shared site keeps nothing of it but the prior
+    weights = np.full(50, 1 / 50)
+    results = [probit(algorithm, weights=weights) for algorithm in (cavity.sep(), cavity.aep())]
+    assert all(result.converged for result in results)
+    assert results[0].n_skipped == 0
+    assert results[0].posterior.distance(results[1].posterior) < 1e-4
+
+
+def test_draws_with_replacement_settle_by_a_decreasing_rate():
+    with pytest.warns(cavity.ConvergenceWarning):
+        result = probit(cavity.sep(batch_size=5, replace=True), max_sweeps=200, tol=1e-4)
+    assert probit(cavity.aep()).posterior.kl(result.posterior) < 0.02
+
+
+def test_empty_groups_change_nothing():
+    groups = np.arange(50) % 2
+    plain, padded = (probit(cavity.dsep(n_sites=n, groups=groups, batch_size=5)) for n in (2, 40))
+    assert plain.n_sweeps == padded.n_sweeps
+    assert abs(plain.posterior.kl(padded.posterior)) < 1e-10
+
+
 def test_a_small_rate_is_not_taken_for_convergence():
     # each sweep moves q by a hundredth of the way: far from done, however small the steps
     exact = probit(cavity.averaged_vmp(), tol=1e-8).posterior
@@ -86,7 +126,7 @@ def test_a_small_rate_is_not_taken_for_convergence():
 
 
 def test_repeated_passes_of_adf_are_called_a_collapse():
-    with pytest.warns(cavity.CollapseWarning, match="shrunk in every recent sweep"):
+    with pytest.warns(cavity.CollapseWarning, match="shrunk sweep after sweep"):
         result = probit(cavity.adf(), max_sweeps=12)
     assert np.all(np.diff(result.history.entropy) < 0)
 
@@ -182,6 +222,14 @@ def test_settings_out_of_range_are_named(options, message):
         (lambda: probit(cavity.dsep(groups=np.zeros(3, int))), "groups must have one label per row"),
         (lambda: probit("ep"), "algorithm must be one of"),
         (lambda: cavity.robbins_monro(decay=0.3), "decay must lie"),
+        (lambda: cavity.Algorithm(5, None), "groups must be given for n_sites=5"),
+        (lambda: cavity.Algorithm(2, None, groups=np.arange(50) % 6), "groups must hold labels below"),
+        (lambda: cavity.Algorithm("all", 10, replace=True), "replace must be False"),
+        (lambda: cavity.Algorithm(1, 10, replace=True), "rate must be given with replace"),
+        (lambda: probit(cavity.sep(rate=lambda t: None)), "rate must give finite"),
+        (lambda: probit(cavity.ep(), callback=3), "callback must be a function"),
+        (lambda: probit(cavity.ep(), weights=["a"] * 50), "weights must be numbers"),
+        (lambda: cavity.fit(cavity.factors.probit, PRIOR, (X, Y), cavity.ep()), "factor must be a factor"),
         (lambda: probit(cavity.sep(rate=lambda t: float("nan"))), "rate must give finite"),
         (lambda: cavity.fit(cavity.factors.probit(), 3.0, (X, Y), cavity.ep()), "prior must be"),
         (lambda: cavity.fit(cavity.factors.probit(), cavity.Gamma(1.0, 1.0), (X, Y), cavity.ep()), "prior must be"),

@@ -4,12 +4,16 @@ The reference takes the ordinary gradient of the minibatch ELBO in η and multip
 ∇²A(η); the engine takes the gradient in the moments. The two share only the value E_q[log p].
 """
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+import cavity
+from cavity.inference import memory
 from cavity.inference.kernel import Model, init
 from cavity.inference.step import Batch, step
 from tests.registry import FACTORS, assert_trees_close
@@ -52,3 +56,22 @@ def test_step_is_a_natural_gradient_step(name):
         natural = jnp.linalg.pinv(fisher, rtol=1e-10, hermitian=True) @ gradient
         wanted = flat + RHO * natural
         assert_trees_close(got, unflatten(wanted), rtol=1e-12)
+
+
+def test_svi_steps_by_rho_when_batches_are_uneven():
+    # N = 12 in batches of 5, 5 and 2: on a conjugate model q ← (1 − ρ) q + ρ (λ₀ + N × mean site of the batch)
+    case, rho = FACTORS["gaussian"], 0.3
+    features, y = case.data
+    algorithm = cavity.svi(batch_size=5, rate=rho)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        result = cavity.fit(case.factor, case.prior, case.data, algorithm, max_sweeps=1)
+    plan = memory.plan(np.random.default_rng(0), memory.assign(None, 1, np.ones(12)), 5, replace=False)
+    shift, precision = case.prior.shift, case.prior.precision
+    for rows in plan.rows:
+        rows = rows[rows < 12]
+        target = 2 * 12 / len(rows) * features[rows].T @ y[rows], 2 * 12 / len(rows) * features[rows].T @ features[rows]
+        shift = (1 - rho) * shift + rho * (case.prior.shift + target[0])
+        precision = (1 - rho) * precision + rho * (case.prior.precision + target[1])
+    np.testing.assert_allclose(result.posterior.shift, shift, rtol=1e-10)
+    np.testing.assert_allclose(result.posterior.precision, precision, rtol=1e-10)

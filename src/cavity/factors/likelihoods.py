@@ -249,7 +249,7 @@ def _check_signs(y: Any) -> np.ndarray:
         got = ", ".join(f"{label:g}" for label in labels[:5]) + (", …" if labels.size > 5 else "")
         raise ValueError(
             f"y must contain −1 and +1 only; got {got}. Map the two labels to −1 and +1, for instance 2 * y − 1 for "
-            "labels 0 and 1, or use a cavity classifier, which takes any two labels."
+            "labels 0 and 1."
         )
     return y
 

@@ -18,7 +18,7 @@ class Asked(NamedTuple):
 
     site: Line  # its own-site estimate λ̂, zero where it is not valid
     valid: Array
-    log_mean: Array
+    log_scale: Array  # ℓ_α(c) + (A(c) − A(c + α λ̂))/α: what the site leaves out of the evidence
 
 
 def line_site(tilt: Any, mean: Array) -> Line:
@@ -42,13 +42,20 @@ def ask(likelihood: Any, y: Array, mean: Array, variance: Array, proper: Array, 
     finite = jnp.isfinite(site.shift) & jnp.isfinite(site.precision) & jnp.isfinite(tilt.log_mean)
     valid = proper & finite & (variance >= 0) & (tilt.shrinkage > 0)
     clean = lambda leaf: jnp.where(valid, leaf, 0.0)
-    return Asked(Line(clean(site.shift), clean(site.precision)), valid, clean(tilt.log_mean))
+    log_scale = tilt.log_mean + log_removal(site, mean, variance, -power)
+    return Asked(Line(clean(site.shift), clean(site.precision)), valid, clean(log_scale))
 
 
 def log_removal(site: Line, mean: Array, variance: Array, power: float) -> Array:
-    """(A(q − α site) − A(q))/α for a ~ N(mean, variance) under q, and its limit −E_q[log site] at power 0 (40)."""
+    """(A(q − α site) − A(q))/α for a ~ N(mean, variance) under q, and its limit −E_q[log site] at power 0 (40).
+
+    At power −α it is (A(q) − A(q + α site))/α. Written with the slope of the site at the mean, which does not cancel
+    where the site says much more than what remains without it.
+    """
+    slope = site.shift - site.precision * mean
     remaining = 1 - power * site.precision * variance
-    exponent = -site.shift * mean + 0.5 * site.precision * mean**2 + 0.5 * power * site.shift**2 * variance
+    value = -0.5 * site.precision * mean**2 - slope * mean
     if power == 0:
-        return exponent + 0.5 * site.precision * variance
-    return exponent / remaining - 0.5 * jnp.log1p(-power * site.precision * variance) / power
+        return value + 0.5 * site.precision * variance
+    spread = 0.5 * power * variance * slope**2 / remaining
+    return value + spread - 0.5 * jnp.log1p(-power * site.precision * variance) / power

@@ -55,7 +55,7 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
             jnp.sum(used),
             jnp.sum(~asked.valid & (weight > 0)),
             jnp.zeros((), int),
-            jnp.sum(used * asked.log_mean),
+            jnp.sum(used * asked.log_scale),
         )
         return (expand(state.q, features, change, used), info), change if own else None
 

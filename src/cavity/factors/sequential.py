@@ -33,6 +33,7 @@ from cavity.inference.pull import select
 from cavity.inference.step import Info, State
 
 SERIES_ERROR = 1e-13  # relative, in the variance of an activation
+SMALLEST_TOTAL = 8.0  # of a shared site's weights: a cavity must keep most of the site for σ to be moderate
 LARGEST_DRIFT = 0.25  # of log σ over a block, beyond which the series would need many terms
 
 
@@ -79,6 +80,8 @@ def is_exact(weight: np.ndarray, count: np.ndarray, plan: Plan, rates: np.ndarra
         return False
     if plan.slot.ndim == 2 or plan.slot[0] >= len(count):  # sites of their own, or none: σ does not move
         return True
+    if count[0] < SMALLEST_TOTAL:
+        return False
     decay = np.append(rates * weight[plan.rows[:, 0]] / count[0], np.zeros(-len(rates) % block_size(dim)))
     with np.errstate(divide="ignore", invalid="ignore"):
         drift = -np.log1p(-decay).reshape(-1, block_size(dim)).sum(1).max()
@@ -165,7 +168,7 @@ def visit_block(
             weight * asked.valid,
             (~asked.valid & (weight > 0)).astype(int),
             ((cut < 1) & asked.valid & (weight > 0)).astype(int),
-            weight * asked.log_mean,
+            weight * asked.log_scale,
         )
         return (inverse, scale_new, shift), (gain, filed, made, info)
 
@@ -182,9 +185,7 @@ def visit_block(
         None if block.sites is None else memory.file(block.sites, rows, made),
     )
     info = jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
-    # negative site precisions (likelihoods that are not log-concave) can make q improper although no step did at σ₀
-    proper = jax.lax.cond(
-        jnp.any(gain < 0), lambda p: linalg.is_positive_definite(p + jnp.eye(len(shift))), lambda p: True, precision
-    )
-    undone = info._replace(weight=jnp.zeros(()), skipped=jnp.sum(weight > 0), log_mean=jnp.zeros(()))
+    # no step made A + σ₀ I improper, but negative site precisions or rounding at extreme scales can still undo I + B
+    proper = linalg.is_positive_definite(precision + jnp.eye(len(shift))) & jnp.all(jnp.isfinite(shift))
+    undone = info._replace(weight=jnp.zeros(()), skipped=jnp.sum(weight > 0), log_scale=jnp.zeros(()))
     return select(proper, new, block), select(proper, info, undone)

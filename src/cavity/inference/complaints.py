@@ -20,8 +20,8 @@ def complaints(
         found.append((ConvergenceWarning, f"Interrupted after {n_sweeps} sweeps; the result so far is returned."))
     elif ending == "out of sweeps" and problem.slots.n_sites > 0:
         message = (
-            f"Not converged after {n_sweeps} sweeps: the last changed the posterior by {history.change[-1]:.2g} "
-            f"standard deviations, more than tol={tol:g}. Raise max_sweeps or tol, or leave rate=None."
+            f"Not converged after {n_sweeps} sweeps: another would still move the posterior by about "
+            f"{history.change[-1]:.2g} standard deviations (tol={tol:g}). Raise max_sweeps or tol, or try rate=0.5."
         )
         found.append((ConvergenceWarning, message))
     if history.skipped[-1] > 0:
@@ -34,9 +34,10 @@ def complaints(
     if left_out:
         message = f"log_evidence leaves out {left_out} data whose cavity was improper when it was formed."
         found.append((ConvergenceWarning, message))
-    if is_collapsing(history.entropy / n_parameters(problem.model.prior)):
+    repeated = problem.slots.n_sites == 0 and n_sweeps > 1
+    if repeated or is_collapsing(history.entropy / n_parameters(problem.model.prior)):
         message = (
-            "The posterior's variance has shrunk in every recent sweep and shows no sign of stopping: data are counted "
+            "The posterior's variance has shrunk sweep after sweep with no sign of stopping: data are counted "
             "more than once. Stop ADF after one pass (max_sweeps=1), or use cavity.sep(), which remembers."
         )
         found.append((CollapseWarning, message))

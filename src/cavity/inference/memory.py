@@ -60,6 +60,14 @@ def plan(rng: np.random.Generator, slots: Slots, batch_size: int | None, replace
     return Plan(rows[mixed], slot[mixed])
 
 
+def part_of_site(slots: Slots, weight: np.ndarray, plan: Plan) -> np.ndarray:
+    """The weight of each batch as a part of its site's (of all data, for K = 0); one where each datum has its own."""
+    if slots.own:
+        return np.ones(len(plan.rows))
+    total = slots.counts[plan.slot] if slots.n_sites else weight.sum()
+    return np.append(weight, 0.0)[plan.rows].sum(1) / total
+
+
 def visits(rng: np.random.Generator, rows: np.ndarray, batch_size: int | None, replace: bool) -> np.ndarray:
     """The order in which a slot's rows are seen; a batch that holds all of them has no order."""
     if replace:

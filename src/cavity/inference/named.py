@@ -38,7 +38,6 @@ class Algorithm:
     rate: Any = None
     groups: Any = None
     replace: bool = False
-    max_sweeps: int = 500
 
     def __post_init__(self) -> None:
         check_power(self.power)
@@ -46,6 +45,19 @@ class Algorithm:
         check_positive("batch_size", self.batch_size)
         if self.n_sites != ALL and not (is_integer(self.n_sites) and self.n_sites >= 0):  # type: ignore[operator]
             raise ValueError(f"n_sites must be a non-negative integer or 'all'; got n_sites={self.n_sites!r}.")
+        if self.groups is not None:
+            check_groups(self.groups, None if self.n_sites == ALL else self.n_sites)  # type: ignore[arg-type]
+        elif self.n_sites not in (0, 1, ALL):
+            raise ValueError(f"groups must be given for n_sites={self.n_sites}; for one site per datum use 'all'.")
+        if self.replace and self.n_sites == ALL:
+            raise ValueError("replace must be False where every datum has its own site: it is visited once per sweep.")
+        if self.replace and self.rate is None and self.n_sites != 0:
+            raise ValueError("rate must be given with replace=True, for instance cavity.robbins_monro().")
+
+    @property
+    def max_sweeps(self) -> int:
+        """Passes over the data unless `fit` is told otherwise: ADF is meant for one."""
+        return 1 if self.n_sites == 0 else 500
 
     @property
     def settles(self) -> bool:
@@ -55,7 +67,7 @@ class Algorithm:
 
 def adf(batch_size: int = 1) -> Algorithm:
     """Assumed density filtering (K = 0): one pass, nothing remembered. Further passes count the data again."""
-    return Algorithm(0, batch_size, max_sweeps=1)
+    return Algorithm(0, batch_size)
 
 
 def ep(batch_size: int = 1, power: float = 1.0, rate: Any = None) -> Algorithm:
@@ -92,15 +104,17 @@ def sep(batch_size: int = 1, power: float = 1.0, rate: Any = None, replace: bool
     """Stochastic EP (K = 1): EP's accuracy with one shared site.
 
     By default it converges by itself. `rate=1.0` is the paper's literal constant step, which hovers;
-    `rate=cavity.robbins_monro()` a decreasing one. `replace=True` draws data with replacement.
+    `rate=cavity.robbins_monro()` a decreasing one, which is also the default where `replace=True` draws data with
+    replacement: the mean over a sweep of such draws never settles by itself.
     """
-    return Algorithm(1, batch_size, power, rate, replace=replace)
+    return Algorithm(1, batch_size, power, for_draws(rate, replace), replace=replace)
 
 
 def svi(batch_size: int = 1, rate: Any = None, replace: bool = False) -> Algorithm:
     """Stochastic variational inference (K = 1, power 0). A `rate` is SVI's step size ρ: ε = ρ N / M."""
     rates.check(rate)
-    return Algorithm(1, batch_size, 0, None if rate is None else rates.NaturalGradient(rate), replace=replace)
+    epsilon = for_draws(None, replace) if rate is None else rates.NaturalGradient(rate)
+    return Algorithm(1, batch_size, 0, epsilon, replace=replace)
 
 
 def dsep(
@@ -116,13 +130,18 @@ def dsep(
     `groups` is an integer array of labels 0 … n_sites − 1, one per row, or "random".
     """
     groups, n_sites = check_groups(groups, n_sites)
-    return Algorithm(n_sites, batch_size, power, rate, groups, replace)
+    return Algorithm(n_sites, batch_size, power, for_draws(rate, replace), groups, replace)
 
 
 def daep(n_sites: int | None = None, groups: Any = "random", power: float = 1.0, rate: Any = None) -> Algorithm:
     """Distributed AEP: one shared site per group, each updated by all of its rows at once."""
     groups, n_sites = check_groups(groups, n_sites)
     return Algorithm(n_sites, None, power, rate, groups)
+
+
+def for_draws(rate: Any, replace: bool) -> Any:
+    """A rate that decreases, where data are drawn with replacement and none is given."""
+    return rates.robbins_monro() if replace and rate is None else rate
 
 
 def check_groups(groups: Any, n_sites: int | None) -> tuple[Any, int]:

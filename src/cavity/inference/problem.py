@@ -30,6 +30,8 @@ class Problem(NamedTuple):
         """Check what the user gave."""
         if not isinstance(algorithm, Algorithm):
             raise ValueError(f"algorithm must be one of cavity.ep(), cavity.sep(), …; got {algorithm!r}.")
+        if not all(hasattr(factor, name) for name in ("log_mean", "site", "check")) or isinstance(factor, type):
+            raise ValueError(f"factor must be a factor, such as cavity.factors.probit(); got {factor!r}.")
         try:
             prior = as_family(prior)
         except TypeError as error:
@@ -74,7 +76,10 @@ def check_weights(weights: Any, data: Any) -> tuple[np.ndarray, Any, np.ndarray]
         raise ValueError("data must have at least one row; got none.")
     if weights is None:
         return np.ones(n), data, np.ones(n, dtype=bool)
-    weight = np.asarray(weights, dtype=np.float64)
+    try:
+        weight = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"weights must be numbers, one per row; they could not be converted ({error}).") from None
     if weight.shape != (n,):
         raise ValueError(f"weights must have one entry per row, ({n},); got shape {weight.shape}.")
     if not np.all(np.isfinite(weight)) or np.any(weight < 0) or not np.any(weight > 0):

@@ -6,13 +6,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from cavity.families.base import dot
+
 
 class Pull(NamedTuple):
     """What one datum asks for."""
 
     move: Any  # δ_n = λ̂_n − λ_k, zero where it is not valid
     valid: Array  # whether cavity, tilted distribution and move were proper
-    log_mean: Array  # ℓ_α(c_n), zero where it is not valid
+    log_scale: Array  # ℓ_α(c_n) + (A(c_n) − A(c_n + α λ̂_n))/α, zero where it is not valid: what λ̂_n leaves of p
 
 
 def pull(factor: Any, q: Any, site: Any, datum: Any, power: float) -> Pull:
@@ -26,9 +28,18 @@ def pull(factor: Any, q: Any, site: Any, datum: Any, power: float) -> Pull:
     cavity = select(proper, cavity, q)  # somewhere harmless to evaluate; the result is not used
     estimate = factor.site(cavity, datum, power)
     log_mean = factor.log_mean(cavity, datum, power)
-    valid = proper & all_finite(estimate) & jnp.isfinite(log_mean) & (cavity + power * estimate).is_proper()
+    matched = cavity + power * estimate
+    valid = proper & all_finite(estimate) & jnp.isfinite(log_mean) & matched.is_proper()
     move = jax.tree.map(lambda new, old: jnp.where(valid, new - old, 0.0), estimate, site)
-    return Pull(move, valid, jnp.where(valid, log_mean, 0.0))
+    log_scale = log_mean - log_mean_of_site(cavity, estimate, power)
+    return Pull(move, valid, jnp.where(valid, log_scale, 0.0))
+
+
+def log_mean_of_site(cavity: Any, site: Any, power: float) -> Array:
+    """(1/α) log E_c[site^α] = (A(c + α λ) − A(c))/α, and its limit ⟨λ, ∇A(c)⟩ at α = 0."""
+    if power == 0:
+        return dot(site, cavity.moments())
+    return ((cavity + power * site).log_partition() - cavity.log_partition()) / power
 
 
 def select(condition: Array, yes: Any, no: Any) -> Any:

@@ -1,7 +1,8 @@
 """The step ε: a number, a function of the step, or one of the schedules below.
 
-Steps count batches from 0. A schedule that needs to know how many batches make a sweep has a method
-`at(step, per_sweep)`; a plain function is called with the step alone.
+Steps count batches from 0. A plain function is called with the step alone. A schedule that needs to know more has a
+method `at(step, per_sweep, part)`, with the number of batches in a sweep and the part of its site's weight that each
+batch holds.
 """
 
 from collections.abc import Callable
@@ -21,18 +22,18 @@ class RobbinsMonro:
     sweeps: float = 1.0
     scale: float = 1.0
 
-    def at(self, step: np.ndarray, per_sweep: int) -> np.ndarray:
+    def at(self, step: np.ndarray, per_sweep: int, part: Any = None) -> np.ndarray:
         return self.scale * (1 + step / (self.sweeps * per_sweep)) ** -self.decay
 
 
 @dataclass(frozen=True)
 class NaturalGradient:
-    """ε_t = ρ_t · steps per sweep: the step for which K = 1, α = 0 is SVI with step size ρ_t."""
+    """ε_t = ρ_t W / Σ_{n∈B} w_n, which is ρ_t N/M: the step for which K = 1, α = 0 is SVI with step size ρ_t."""
 
     rho: Rate
 
-    def at(self, step: np.ndarray, per_sweep: int) -> np.ndarray:
-        return per_sweep * evaluate(self.rho, step, per_sweep)
+    def at(self, step: np.ndarray, per_sweep: int, part: Any) -> np.ndarray:
+        return evaluate(self.rho, step, per_sweep, part) / part
 
 
 def robbins_monro(decay: float = 1.0, sweeps: float = 1.0, scale: float = 1.0) -> RobbinsMonro:
@@ -49,17 +50,21 @@ def robbins_monro(decay: float = 1.0, sweeps: float = 1.0, scale: float = 1.0) -
     return RobbinsMonro(decay, sweeps, scale)
 
 
-def evaluate(rate: Rate, step: np.ndarray, per_sweep: int) -> np.ndarray:
+def evaluate(rate: Rate, step: np.ndarray, per_sweep: int, part: Any = None) -> np.ndarray:
     """ε for an array of step numbers."""
     if hasattr(rate, "at"):
-        values = rate.at(step, per_sweep)
+        values = rate.at(step, per_sweep, part)
     elif callable(rate):
-        values = np.array([float(rate(int(t))) for t in step])
+        values = [rate(int(t)) for t in step]
     else:
         values = rate
-    values = np.broadcast_to(np.asarray(values, dtype=np.float64), step.shape)
-    if not np.all(np.isfinite(values) & (values >= 0)):
-        raise ValueError(f"rate must give finite non-negative numbers; got {values[~(values >= 0)][:1]} from {rate!r}.")
+    try:
+        values = np.broadcast_to(np.asarray(values, dtype=np.float64), step.shape)
+    except (TypeError, ValueError):
+        raise ValueError(f"rate must give one number for each step; got {values!r:.60} from {rate!r}.") from None
+    good = np.isfinite(values) & (values >= 0)
+    if not np.all(good):
+        raise ValueError(f"rate must give finite non-negative numbers; got {values[~good][0]} from {rate!r}.")
     return values
 
 

@@ -27,6 +27,7 @@ from cavity.inference.step import Info, State
 
 SMALLEST_SHARE = 2.0**-10
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
+RUNAWAY = 2.0  # one that grows by more than this is not falling at all, whichever way it points
 
 
 def fit(
@@ -64,6 +65,8 @@ def fit(
     """
     problem = Problem.of(factor, prior, data, algorithm, weights, seed)
     limit = check_limits(max_sweeps, tol, seed, evidence, algorithm)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
     with jax.enable_x64(True):
         return Loop(problem, algorithm, limit, tol, seed, evidence).run(progress, callback)
 
@@ -83,12 +86,13 @@ close_sweep = jax.jit(general.settle, static_argnames="average")
 
 
 @jax.jit
-def measure(reference: Any, before: Any, old: Any, new: Any) -> tuple[Array, Array, Array]:
-    """How far q is from a reference, its entropy, and whether this sweep took back some of the one before.
+def measure(reference: Any, before: Any, old: Any, new: Any) -> tuple[Array, Array, Array, Array]:
+    """How far q is from a reference, its entropy, whether this sweep took back some of the last, and if q is proper.
 
     The sign of ⟨η − η', μ' − μ''⟩ over three successive q says whether two moves point against each other.
     """
-    return new.distance(reference), new.entropy(), dot(new - old, old.moments() - before.moments()) < 0
+    turned = dot(new - old, old.moments() - before.moments()) < 0
+    return new.distance(reference), new.entropy(), turned, new.is_proper()
 
 
 class Loop:
@@ -105,7 +109,7 @@ class Loop:
         self.before, self.turned = self.state.q, False  # q a sweep ago, and whether the last two moves are opposed
         self.sweeps: list[Sweep] = []
         self.left_out = 0  # data whose own site had no proper cavity when log Z was last formed
-        self.log_means: list[float] = []  # Σ ℓ over each sweep: the first is ADF's evidence
+        self.first_pass = float("nan")  # log Z with the sites as they were included in the first pass: ADF's evidence
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
         """Sweep until converged, told to stop, or out of sweeps."""
@@ -119,7 +123,7 @@ class Loop:
                 bar.set_postfix(change=f"{sweep.change:.2g}", skipped=sweep.skipped)
                 stop = callback is not None and callback(sweep)
                 if self.is_settled(sweep):
-                    ending = "converged"
+                    ending = "skipping" if sweep.skipped else "converged"
                 elif stop:
                     ending = "stopped"
                 if ending != "out of sweeps":
@@ -143,10 +147,14 @@ class Loop:
             kernel, self.state, model, on_device(plan), jnp.asarray(step_rates), self.algorithm.power, mode
         )
         end = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
-        change, entropy, turned = measure(self.reference, self.before, self.state.q, end.q)
+        change, entropy, turned, proper = measure(self.reference, self.before, self.state.q, end.q)
+        if not proper:  # steps keep q proper one by one; at extreme scales their sum can still lose it to rounding
+            end, change, entropy = self.state, np.inf, measure(*[self.state.q] * 4)[1]
+            info = info._replace(skipped=len(self.problem.weight), log_scale=0.0)
         self.before, self.state, self.turned = self.state.q, end, bool(turned)
         self.travelled += self.share if self.algorithm.settles else min(float(step_rates.mean()), 1.0)
-        self.log_means.append(float(info.log_mean))
+        if number == 1:
+            self.first_pass = float(end.q.log_partition() - model.prior.log_partition() + info.log_scale)
         return Sweep(
             number,
             float(change) / (self.share if self.algorithm.settles else 1.0),
@@ -168,9 +176,10 @@ class Loop:
         n_batches = len(plan.rows)
         if self.algorithm.rate is not None:
             steps = np.arange((number - 1) * n_batches, number * n_batches)
-            return rates.evaluate(self.algorithm.rate, steps, n_batches)
+            part = memory.part_of_site(self.problem.slots, self.problem.weight, plan)
+            return rates.evaluate(self.algorithm.rate, steps, n_batches, part)
         shared = self.algorithm.settles and not self.problem.slots.own
-        stochastic = shared and n_batches > self.problem.slots.n_sites
+        stochastic = shared and n_batches > len(np.unique(plan.slot))
         return np.full(n_batches, self.share * (0.5 ** (number - 1) if stochastic else 1.0))
 
     def is_settled(self, sweep: Sweep) -> bool:
@@ -186,16 +195,18 @@ class Loop:
         return False
 
     def back_off(self) -> None:
-        """Halve the share of each move that is made when the change has stopped falling.
+        """Change the share of each move that is made when the change falls slowly or not at all.
 
-        It also counts as stopped when it falls slowly while each move takes back part of the last: such an iteration
-        overshoots, and may go on for ever. One that falls slowly in a straight line would only be slowed further.
+        If successive moves point against each other, the iteration overshoots and may go on for ever: the share is
+        halved. If they point the same way, q is far from home and a small share only delays it: the share is doubled.
         """
         if not self.algorithm.settles or len(self.sweeps) < 2:
             return
         ratio = self.sweeps[-1].change / max(self.sweeps[-2].change, 1e-300)
-        if ratio >= 1 or (self.turned and ratio > SLOW):
+        if ratio > RUNAWAY or (self.turned and ratio > SLOW):
             self.share = max(0.5 * self.share, SMALLEST_SHARE)
+        elif ratio > SLOW:
+            self.share = min(2 * self.share, 1.0)
 
     def in_user_coordinates(self, q: Any) -> Any:
         """q as the user knows it, in NumPy."""
@@ -208,9 +219,9 @@ class Loop:
         return on_device(memory.plan(self.rng, self.problem.slots, None, replace=False))
 
     def log_evidence(self) -> float:
-        """log Z; for K = 0 the sum of log predictive densities over the first pass."""
+        """log Z; for K = 0 that of the first pass, at power 1 the sum of one-step-ahead predictive densities (29)."""
         if self.problem.slots.n_sites == 0:
-            return self.log_means[0]
+            return self.first_pass
         model, kernel = self.problem[:2]
         plan = self.closing_plan()
         value, left_out = evidence_of.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)

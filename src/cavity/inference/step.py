@@ -39,7 +39,7 @@ class Info(NamedTuple):
     weight: Array  # Σ w_n of the data that moved q
     skipped: Array  # number of data whose cavity or tilted distribution was improper
     backoffs: Array  # number of batches whose rate was cut to keep q proper
-    log_mean: Array  # Σ w_n ℓ_α(c_n)
+    log_scale: Array  # Σ w_n log s_n, the scales of the sites: equation (24)
 
 
 def step(
@@ -75,7 +75,7 @@ def summarise(pulls: Pull, weight: Array) -> tuple[Any, Info]:
     used = jnp.where(pulls.valid, weight, 0.0)
     move = jax.tree.map(lambda leaf: jnp.tensordot(used, leaf, 1), pulls.move)
     skipped = jnp.sum(~pulls.valid & (weight > 0))
-    return move, Info(jnp.sum(used), skipped, jnp.zeros((), int), jnp.sum(used * pulls.log_mean))
+    return move, Info(jnp.sum(used), skipped, jnp.zeros((), int), jnp.sum(used * pulls.log_scale))
 
 
 def proper_rate(q: Any, move: Any, rate: Any) -> tuple[Array, Array]:
