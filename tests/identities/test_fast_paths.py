@@ -38,7 +38,8 @@ def both(factor, y, algorithm, sweeps=3, prior=PRIOR, features=X, weights=WEIGHT
     """The same few sweeps by the structured and by the general path."""
     options = {"weights": weights, "max_sweeps": sweeps, "tol": 0.0}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cavity.ConvergenceWarning)  # a few sweeps to tol 0 never converge
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)  # a few sweeps to tol 0 never converge,
+        warnings.simplefilter("ignore", cavity.CollapseWarning)  # and ADF is not meant for several
         fast = cavity.fit(factor, prior, (features, y), algorithm, **options)
         slow = cavity.fit(cavity.factors.autodiff(factor), prior, (features, y), algorithm, **options)
     return fast, slow

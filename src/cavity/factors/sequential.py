@@ -153,10 +153,11 @@ def visit_block(
         mean, variance, proper = without(old, mean, variance, power)
         asked = ask(model.factor.likelihood, y, mean, variance, proper, power)
         change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
-        # q stays proper when 1 + gain · wᵀSw > 0: otherwise only that part of the move is made which halves it
+        # q stays proper while 1 + gain · wᵀSw > 0: otherwise the move is halved until it is, as in `proper_rate`
         quadratic = axis @ first
         wanted = rate * weight * change.precision / scale * quadratic
-        cut = jnp.where(wanted < -0.5, -0.5 / wanted, 1.0) * asked.valid
+        halvings = jnp.where(wanted <= -1, jnp.floor(jnp.log2(jnp.maximum(-wanted, 1.0))) + 1, 0.0)
+        cut = jnp.exp2(-halvings) * asked.valid
         scale_new = scale * (1 - cut * decay)
         gain = cut * rate * weight * change.precision / scale_new
         inverse = inverse - (gain / (1 + gain * quadratic)) * linalg.outer(first)
