@@ -8,12 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from cavity._precision import in_float64
-from cavity.families.base import ExpFamily, family
-
-
-def is_family(node: Any) -> bool:
-    """Whether a node of a pytree is one exponential family."""
-    return isinstance(node, ExpFamily)
+from cavity.families.base import ExpFamily, family, is_family
 
 
 def as_family(tree: Any) -> ExpFamily:

@@ -14,7 +14,7 @@
 | averaged VMP      | 1         | N            | 0       | 1                    |
 | DSEP / DAEP       | 1 < K < N | M / N_k      | 1       | settling / 1         |
 
-`rate=None`, the default everywhere, converges by itself: it is 1, halved whenever the change stops falling, and for
+`rate=None`, the default everywhere, converges by itself: it is 1, damped where moves overshoot, and for
 the stochastic algorithms the sites are averaged at the end of each sweep. A number or a function is taken as it is.
 """
 
