@@ -1,8 +1,13 @@
 """Cholesky-based reads of symmetric matrices: the only file that factorises or inverts one."""
 
+from typing import Any
+
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
+
+from cavity._checks import as_numbers
 
 
 def symmetric(matrix: Array) -> Array:
@@ -46,3 +51,23 @@ def outer(vector: Array) -> Array:
 def is_positive_definite(matrix: Array) -> Array:
     """Whether M is finite and positive definite, one truth value per matrix."""
     return jnp.all(jnp.isfinite(cholesky(matrix)), axis=(-2, -1))
+
+
+def check_covariance(name: str, matrix: Any, shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless a user's matrices have this shape and are symmetric and positive definite."""
+    matrix = as_numbers(name, matrix)  # NumPy throughout: inside someone's trace JAX would not say yes or no
+    if matrix.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} to go with the mean; got {matrix.shape}.")
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError(f"{name} must be finite; got NaN or infinity.")
+    asymmetry = np.max(np.abs(matrix - np.swapaxes(matrix, -1, -2)), initial=0.0)
+    if asymmetry > ASYMMETRY * np.max(np.abs(matrix), initial=0.0):
+        raise ValueError(f"{name} must be symmetric; got entries that differ by {asymmetry:g} across the diagonal.")
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        smallest = np.linalg.eigvalsh(matrix).min()
+        raise ValueError(f"{name} must be positive definite; got an eigenvalue of {smallest:g}.") from None
+
+
+ASYMMETRY = 1e-6  # relative: what single precision leaves of a symmetric matrix

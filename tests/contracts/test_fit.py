@@ -228,7 +228,7 @@ def test_settings_out_of_range_are_named(options, message):
         (lambda: cavity.Algorithm(1, 10, replace=True), "rate must be given with replace"),
         (lambda: probit(cavity.sep(rate=lambda t: None)), "rate must give finite"),
         (lambda: probit(cavity.ep(), callback=3), "callback must be a function"),
-        (lambda: probit(cavity.ep(), weights=["a"] * 50), "weights must be numbers"),
+        (lambda: probit(cavity.ep(), weights=["a"] * 50), "weights must be numeric"),
         (lambda: cavity.fit(cavity.factors.probit, PRIOR, (X, Y), cavity.ep()), "factor must be a factor"),
         (lambda: probit(cavity.sep(rate=lambda t: float("nan"))), "rate must give finite"),
         (lambda: cavity.fit(cavity.factors.probit(), 3.0, (X, Y), cavity.ep()), "prior must be"),

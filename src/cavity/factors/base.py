@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from cavity._checks import as_numbers
 from cavity.families.base import ExpFamily
 
 
@@ -54,12 +55,13 @@ def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float
 
 def as_rows(data: Any) -> Any:
     """Every leaf as a finite float64 array with the same number of rows."""
-    data = jax.tree.map(
-        lambda leaf: np.asarray(leaf, dtype=np.float64), data, is_leaf=lambda leaf: isinstance(leaf, list)
-    )
+    data = jax.tree.map(lambda leaf: as_numbers("data", leaf), data, is_leaf=lambda leaf: isinstance(leaf, list))
     leaves = jax.tree.leaves(data)
     if not leaves or any(leaf.ndim == 0 for leaf in leaves):
-        raise ValueError("data must be an array, or a tuple of arrays, with one row per datum.")
+        raise ValueError(
+            "data must be an array, or a tuple of arrays, with one row per datum; got "
+            f"{'single numbers: put them in an array, np.array(data)' if leaves else 'nothing'}."
+        )
     if len({len(leaf) for leaf in leaves}) > 1:
         raise ValueError(f"data must have the same number of rows throughout; got {[len(leaf) for leaf in leaves]}.")
     if not all(np.all(np.isfinite(leaf)) for leaf in leaves):

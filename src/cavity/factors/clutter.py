@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from cavity._checks import check_positive, is_number
 from cavity._precision import in_float64, is_traced
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
@@ -61,9 +62,8 @@ def clutter(weight: Any = 0.5, noise_variance: Any = 1.0, clutter_variance: Any 
     >>> clutter().responsibilities(Gaussian.isotropic(1, 100.0), [30.0]).round(3).tolist()
     [1.0, 0.0]
     """
-    if not is_traced(weight) and not 0 < weight < 1:
+    if not is_traced(weight) and not (is_number(weight) and 0 < weight < 1):
         raise ValueError(f"weight must lie strictly between 0 and 1; got {weight=}.")
-    for name, value in {"noise_variance": noise_variance, "clutter_variance": clutter_variance}.items():
-        if not is_traced(value) and not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be a positive finite number; got {name}={value}.")
+    check_positive("noise_variance", noise_variance)
+    check_positive("clutter_variance", clutter_variance)
     return Clutter(weight, noise_variance, clutter_variance)

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
+from cavity._checks import as_numbers
 from cavity._pytree import pytree
 from cavity.factors import linear
 from cavity.factors.base import Factor
@@ -100,10 +101,7 @@ def activation(q: Any, x: Array) -> tuple[Array, Array]:
 
 def as_matrix(features: Any, dim: int) -> np.ndarray:
     """X as a finite float64 matrix with `dim` columns, or a ValueError that says what is wrong."""
-    try:
-        features = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"X must be a numeric matrix; it could not be converted to float64 ({error}).") from None
+    features = as_numbers("X", features)
     if features.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, features); got shape {features.shape}.")
     if features.shape[1] != dim:

@@ -15,7 +15,7 @@ from jax import Array
 from jax.scipy.special import gammaln
 
 from cavity import quadrature
-from cavity._precision import is_traced
+from cavity._checks import as_numbers, check_positive
 from cavity._pytree import pytree
 from cavity.quadrature import Tilt
 from cavity.special import LOG_SQRT_2PI, hazard, hazard_excess, log_ndtr, log_sigmoid, truncated_variance
@@ -216,12 +216,12 @@ class UserLikelihood(Likelihood):
 
 def gaussian_noise(noise_variance: float) -> GaussianNoise:
     """A `GaussianNoise` whose hyper-parameter has been checked."""
-    return GaussianNoise(_check_positive("noise_variance", noise_variance))
+    return GaussianNoise(check_positive("noise_variance", noise_variance))
 
 
 def student_t(df: float, scale: float) -> StudentT:
     """A `StudentT` whose hyper-parameters have been checked."""
-    return StudentT(_check_positive("df", df), _check_positive("scale", scale))
+    return StudentT(check_positive("df", df), check_positive("scale", scale))
 
 
 def user(log_lik: Callable[[Array, Array], Array], center: Callable[[Array], Array] | None = None) -> UserLikelihood:
@@ -233,10 +233,7 @@ def user(log_lik: Callable[[Array, Array], Array], center: Callable[[Array], Arr
 
 
 def _check_finite(y: Any) -> np.ndarray:
-    try:
-        y = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"y must be numeric; it could not be converted to float64 ({error}).") from None
+    y = as_numbers("y", y)
     if not np.all(np.isfinite(y)):
         raise ValueError("y must be finite; got NaN or infinity. Remove those rows.")
     return y
@@ -252,11 +249,3 @@ def _check_signs(y: Any) -> np.ndarray:
             "labels 0 and 1."
         )
     return y
-
-
-def _check_positive(name: str, value: Any) -> Any:
-    if is_traced(value):
-        return value
-    if not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive finite number; got {name}={value}.")
-    return np.float64(value)

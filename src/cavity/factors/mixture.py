@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
+from cavity._checks import as_numbers
 from cavity._precision import in_float64, is_traced
 from cavity._pytree import pytree
 from cavity.factors.base import Factor, as_rows
@@ -68,7 +69,7 @@ def mixture(weights: Any, noise: Any) -> Mixture:
     """
     if is_traced(weights, noise):
         return Mixture(weights, noise)
-    weights, noise = np.asarray(weights, dtype=np.float64), np.asarray(noise, dtype=np.float64)
+    weights, noise = as_numbers("weights", weights), as_numbers("noise", noise)
     if weights.ndim != 1 or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-8:
         raise ValueError(f"weights must be positive numbers that sum to one; got {weights}.")
     check_noise("noise", noise)

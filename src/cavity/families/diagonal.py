@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from cavity._checks import as_numbers
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, family
+from cavity.families.gaussian import check_isotropic
 from cavity.families.inverse import gap
 
 
@@ -35,16 +37,15 @@ class DiagonalGaussian(ExpFamily):
     @in_float64
     def isotropic(cls, dim: int, variance: float = 1.0) -> Self:
         """N(0, variance · I), the usual prior."""
-        if int(dim) < 1:
-            raise ValueError(f"dim must be a positive integer; got {dim=}.")
-        if not (np.isfinite(variance) and variance > 0 and np.isfinite(1.0 / variance)):
-            raise ValueError(f"variance must be a positive finite number; got {variance=}.")
+        check_isotropic(dim, variance)
         return cls(jnp.zeros(dim), jnp.full(dim, 1.0 / variance))
 
     @classmethod
     @in_float64
     def from_mean(cls, mean: Array, variance: Array) -> Self:
         """N(mean, diag(variance))."""
+        if not is_traced(mean, variance):
+            check_variances(as_numbers("mean", mean), as_numbers("variance", variance))
         precision = 1.0 / jnp.asarray(variance, dtype=float)
         return cls(precision * jnp.asarray(mean, dtype=float), precision)
 
@@ -114,3 +115,14 @@ class DiagonalGaussian(ExpFamily):
 
     def draw(self, key: Array) -> Array:
         return self.mean + jax.random.normal(key, self.event_shape(), dtype=float) / jnp.sqrt(self.precision)
+
+
+def check_variances(mean: np.ndarray, variance: np.ndarray) -> None:
+    """Raise a ValueError unless the mean is finite and each of its entries has a positive variance."""
+    if not np.all(np.isfinite(mean)):
+        raise ValueError("mean must be finite; got NaN or infinity.")
+    if variance.shape != mean.shape:
+        raise ValueError(f"variance must have the shape of mean, {mean.shape}; got {variance.shape}.")
+    good = (variance > 0) & np.isfinite(variance)
+    if not np.all(good):
+        raise ValueError(f"variance must be positive and finite; got {variance[~good].flat[0]:g}.")

@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
+from cavity._checks import as_numbers, check_positive, is_integer
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, family
 
@@ -34,16 +35,16 @@ class Gaussian(ExpFamily):
     @classmethod
     def isotropic(cls, dim: int, variance: float = 1.0) -> Self:
         """N(0, variance · I), the usual prior."""
-        if int(dim) < 1:
-            raise ValueError(f"dim must be a positive integer; got {dim=}.")
-        if not (np.isfinite(variance) and variance > 0 and np.isfinite(1.0 / variance)):
-            raise ValueError(f"variance must be a positive finite number; got {variance=}.")
+        check_isotropic(dim, variance)
         return cls(np.zeros(dim), np.eye(dim) / variance)
 
     @classmethod
     @in_float64
     def from_mean(cls, mean: Array, covariance: Array) -> Self:
         """N(mean, covariance)."""
+        if not is_traced(mean, covariance):
+            shape = np.shape(check_vector(mean))
+            linalg.check_covariance("covariance", covariance, (*shape, shape[-1]))
         precision = linalg.inverse(linalg.cholesky(jnp.asarray(covariance, dtype=float)))
         return cls(jnp.einsum("...ij,...j->...i", precision, jnp.asarray(mean, dtype=float)), precision)
 
@@ -120,3 +121,20 @@ class Gaussian(ExpFamily):
         noise = jax.random.normal(key, self.shift.shape, dtype=float)[..., None]
         chol = linalg.cholesky(self.precision)
         return self.mean + jax.scipy.linalg.solve_triangular(chol, noise, lower=True, trans=1)[..., 0]
+
+
+def check_isotropic(dim: Any, variance: Any) -> None:
+    """Raise a ValueError unless N(0, variance · I) in `dim` dimensions has a finite precision."""
+    if not (is_integer(dim) and dim >= 1):
+        raise ValueError(f"dim must be a positive integer; got {dim=}.")
+    check_positive("variance", variance)
+    if not is_traced(variance) and not np.isfinite(1.0 / float(variance)):
+        raise ValueError(f"variance must be a positive number whose inverse is finite; got {variance=}.")
+
+
+def check_vector(mean: Any) -> np.ndarray:
+    """A user's mean as a finite vector, on the last axis."""
+    mean = as_numbers("mean", mean)
+    if mean.ndim == 0 or not np.all(np.isfinite(mean)):
+        raise ValueError(f"mean must be a vector of finite numbers; got {mean.tolist()!r:.60}.")
+    return mean

@@ -11,6 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from cavity import linalg
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, family
+from cavity.families.gaussian import check_vector
 from cavity.families.inverse import wishart_df
 from cavity.families.wishart import mean_logdet, wishart_draw, wishart_log_partition
 
@@ -49,6 +50,9 @@ class NormalWishart(ExpFamily):
     @in_float64
     def from_parameters(cls, mean: Array, count: Array, df: Array, scale: Array) -> Self:
         """m, κ, ν and V: E[μ] = m, E[W] = ν V, Cov[μ|W] = (κW)⁻¹."""
+        if not is_traced(mean, scale):
+            shape = np.shape(check_vector(mean))
+            linalg.check_covariance("scale", scale, (*shape, shape[-1]))
         mean, count, df, scale = (jnp.asarray(part, dtype=float) for part in (mean, count, df, scale))
         inverse_scale = linalg.inverse(linalg.cholesky(scale))
         return cls(count[..., None] * mean, count, df, inverse_scale + count[..., None, None] * linalg.outer(mean))

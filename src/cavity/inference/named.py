@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity._checks import is_integer
 from cavity.inference import rates
 
 ALL = "all"
@@ -176,7 +177,3 @@ def check_positive(name: str, value: Any) -> None:
     """A positive integer, or None."""
     if value is not None and not (is_integer(value) and value >= 1):
         raise ValueError(f"{name} must be a positive integer; got {name}={value!r}.")
-
-
-def is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

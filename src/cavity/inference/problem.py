@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity._checks import as_numbers, is_integer, is_number
 from cavity.families.product import as_family
 from cavity.inference import kernel as general
 from cavity.inference import memory
@@ -76,10 +77,7 @@ def check_weights(weights: Any, data: Any) -> tuple[np.ndarray, Any, np.ndarray]
         raise ValueError("data must have at least one row; got none.")
     if weights is None:
         return np.ones(n), data, np.ones(n, dtype=bool)
-    try:
-        weight = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"weights must be numbers, one per row; they could not be converted ({error}).") from None
+    weight = as_numbers("weights", weights)
     if weight.shape != (n,):
         raise ValueError(f"weights must have one entry per row, ({n},); got shape {weight.shape}.")
     if not np.all(np.isfinite(weight)) or np.any(weight < 0) or not np.any(weight > 0):
@@ -90,11 +88,11 @@ def check_weights(weights: Any, data: Any) -> tuple[np.ndarray, Any, np.ndarray]
 
 def check_limits(max_sweeps: Any, tol: Any, seed: Any, evidence: Any, algorithm: Algorithm) -> int:
     """The number of sweeps allowed, or a ValueError for any setting out of range."""
-    if max_sweeps is not None and not (isinstance(max_sweeps, int | np.integer) and max_sweeps >= 1):
+    if max_sweeps is not None and not (is_integer(max_sweeps) and max_sweeps >= 1):
         raise ValueError(f"max_sweeps must be a positive integer; got {max_sweeps=}.")
-    if not (isinstance(tol, int | float | np.number) and tol >= 0):
+    if not (is_number(tol) and tol >= 0):
         raise ValueError(f"tol must be a non-negative number; got {tol=}.")
-    if not (isinstance(seed, int | np.integer) and seed >= 0):
+    if not (is_integer(seed) and seed >= 0):
         raise ValueError(f"seed must be a non-negative integer; got {seed=}.")
     if evidence not in (True, False, "history"):
         raise ValueError(f"evidence must be True, False or 'history'; got {evidence=}.")
