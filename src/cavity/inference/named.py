@@ -68,6 +68,7 @@ class Algorithm:
 
 def adf(batch_size: int = 1) -> Algorithm:
     """Assumed density filtering (K = 0): one pass, nothing remembered. Further passes count the data again."""
+    check_batched(batch_size, "cavity.Algorithm(0, None)")
     return Algorithm(0, batch_size)
 
 
@@ -108,11 +109,13 @@ def sep(batch_size: int = 1, power: float = 1.0, rate: Any = None, replace: bool
     `rate=cavity.robbins_monro()` a decreasing one, which is also the default where `replace=True` draws data with
     replacement: the mean over a sweep of such draws never settles by itself.
     """
+    check_batched(batch_size, "cavity.aep()")
     return Algorithm(1, batch_size, power, for_draws(rate, replace), replace=replace)
 
 
 def svi(batch_size: int = 1, rate: Any = None, replace: bool = False) -> Algorithm:
     """Stochastic variational inference (K = 1, power 0). A `rate` is SVI's step size ρ: ε = ρ N / M."""
+    check_batched(batch_size, "cavity.averaged_vmp()")
     rates.check(rate)
     epsilon = for_draws(None, replace) if rate is None else rates.NaturalGradient(rate)
     return Algorithm(1, batch_size, 0, epsilon, replace=replace)
@@ -130,6 +133,7 @@ def dsep(
 
     `groups` is an integer array of labels 0 … n_sites − 1, one per row, or "random".
     """
+    check_batched(batch_size, "cavity.daep()")
     groups, n_sites = check_groups(groups, n_sites)
     return Algorithm(n_sites, batch_size, power, for_draws(rate, replace), groups, replace)
 
@@ -171,6 +175,12 @@ def check_power(power: float) -> None:
     """0, or large enough for the division by α not to drown in rounding."""
     if not (isinstance(power, int | float | np.number) and (power == 0 or 0.01 <= power <= 1)):
         raise ValueError(f"power must be 0 or in [0.01, 1]; got {power=}. For the variational limit use power=0.")
+
+
+def check_batched(batch_size: Any, instead: str) -> None:
+    """Raise where the user asks a stochastic algorithm for all rows at once: that is another algorithm."""
+    if batch_size is None:
+        raise ValueError(f"batch_size must be a positive integer; got None. For all rows at once use {instead}.")
 
 
 def check_positive(name: str, value: Any) -> None:

@@ -70,6 +70,8 @@ def evaluate(rate: Rate, step: np.ndarray, per_sweep: int, part: Any = None) -> 
 
 def check(rate: Rate | None) -> None:
     """Raise a ValueError unless `rate` is None, a positive number, a function or a schedule."""
+    if rate is robbins_monro or isinstance(rate, type):
+        raise ValueError(f"rate must be a schedule, not what makes one; got {rate!r}. Call it: cavity.robbins_monro().")
     if rate is None or callable(rate) or hasattr(rate, "at"):
         return
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number) or not (0 < rate < np.inf):
