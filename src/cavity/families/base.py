@@ -111,13 +111,33 @@ class ExpFamily(abc.ABC):
     # `operator` rather than `jnp`: NumPy leaves stay NumPy float64 outside the precision scope.
 
     def __add__(self, other: Self) -> Self:
+        check_alike(self, other)
         return jax.tree.map(operator.add, self, other)
 
     def __sub__(self, other: Self) -> Self:
+        check_alike(self, other)
         return jax.tree.map(operator.sub, self, other)
 
     def __rmul__(self, scale: Any) -> Self:
         return jax.tree.map(lambda leaf: scale * leaf, self)
+
+
+def check_alike(left: Any, right: Any) -> None:
+    """Raise unless two families are of one kind and shape: broadcasting would make up a third."""
+    if not are_alike(left, right):
+        raise ValueError(f"families must be of the same kind and shape; got {describe(left)} and {describe(right)}.")
+
+
+def are_alike(left: Any, right: Any) -> bool:
+    """Whether two pytrees have the same structure, classes included, and leaves of the same shapes."""
+    if jax.tree.structure(left) != jax.tree.structure(right):  # type: ignore[operator]
+        return False
+    return all(np.shape(a) == np.shape(b) for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True))
+
+
+def describe(tree: Any) -> str:
+    """A family with the shapes of its leaves in their place, for messages."""
+    return repr(jax.tree.map(np.shape, tree)) if is_family(tree) else type(tree).__name__
 
 
 @dataclass_transform(frozen_default=True)

@@ -9,7 +9,7 @@ from jax import Array
 
 from cavity._checks import as_numbers
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, family
+from cavity.families.base import ExpFamily, check_alike, family
 from cavity.families.gaussian import check_isotropic
 from cavity.families.inverse import gap
 
@@ -87,12 +87,14 @@ class DiagonalGaussian(ExpFamily):
 
     @in_float64
     def kl(self, other: Self) -> Array:
+        check_alike(self, other)
         # ½ Σ [λ'/λ − 1 − log(λ'/λ) + λ' (μ − μ')²]: central moments, because A(η) of large data sets would cancel.
         change = (other.precision - self.precision) / self.precision
         return 0.5 * jnp.sum(gap(change) + other.precision * (self.mean - other.mean) ** 2)
 
     @in_float64
     def distance(self, other: Self) -> Array:
+        check_alike(self, other)
         spread = (self.precision - other.precision) * (other.variance - self.variance)
         step = (self.precision + other.precision) * (self.mean - other.mean) ** 2
         return jnp.sqrt(jnp.maximum(0.5 * jnp.sum(spread + step), 0.0))

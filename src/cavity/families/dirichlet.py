@@ -9,7 +9,7 @@ from jax import Array
 from jax.scipy.special import gammaln
 
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, family
+from cavity.families.base import ExpFamily, check_alike, family
 from cavity.families.inverse import dirichlet_concentration, gap, log_minus_digamma, stirling_bregman
 
 
@@ -67,6 +67,7 @@ class Dirichlet(ExpFamily):
 
     @in_float64
     def kl(self, other: Self) -> Array:
+        check_alike(self, other)
         return _kl(jnp.asarray(self.concentration), jnp.asarray(other.concentration))
 
     @in_float64
@@ -138,6 +139,7 @@ class Beta(ExpFamily):
 
     @in_float64
     def kl(self, other: Self) -> Array:
+        check_alike(self, other)
         return _kl(self._pair(), other._pair())
 
     @in_float64

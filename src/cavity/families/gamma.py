@@ -9,7 +9,7 @@ from jax import Array
 from jax.scipy.special import gammaln
 
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, family
+from cavity.families.base import ExpFamily, check_alike, family
 from cavity.families.inverse import gamma_shape, gap, log_minus_digamma, stirling_bregman
 
 
@@ -62,6 +62,7 @@ class Gamma(ExpFamily):
 
     @in_float64
     def kl(self, other: Self) -> Array:
+        check_alike(self, other)
         # a' (r − 1 − log r) + R(a') − R(a) − R'(a)(a' − a), r = μ/μ': log Γ of large shapes would cancel.
         step = (self.mean - other.mean) / other.mean
         return jnp.sum(other.shape * gap(step) + stirling_bregman(jnp.asarray(self.shape), jnp.asarray(other.shape)))

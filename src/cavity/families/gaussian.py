@@ -10,7 +10,7 @@ from jax import Array
 from cavity import linalg
 from cavity._checks import as_numbers, check_positive, is_integer
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, family
+from cavity.families.base import ExpFamily, check_alike, family
 
 
 @family
@@ -87,6 +87,7 @@ class Gaussian(ExpFamily):
 
     @in_float64
     def kl(self, other: Self) -> Array:
+        check_alike(self, other)
         # ½ [tr(Λ'Σ) − D + log|Λ| − log|Λ'| + (μ − μ')ᵀ Λ' (μ − μ')], by Cholesky: A(η) of large data sets would cancel.
         chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
         ratio = jax.scipy.linalg.solve_triangular(chol, chol_other, lower=True)  # tr(Λ'Σ) = ‖L⁻¹L'‖²
@@ -96,6 +97,7 @@ class Gaussian(ExpFamily):
 
     @in_float64
     def distance(self, other: Self) -> Array:
+        check_alike(self, other)
         # ⟨Δη, Δμ⟩ in central moments: raw second moments cancel when the mean is many sds from the origin.
         step = self.mean - other.mean
         both = self.precision + other.precision

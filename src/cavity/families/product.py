@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from cavity._precision import in_float64
-from cavity.families.base import ExpFamily, family, is_family
+from cavity.families.base import ExpFamily, check_alike, family, is_family
 
 
 def as_family(tree: Any) -> ExpFamily:
@@ -57,10 +57,12 @@ class Product(ExpFamily):
 
     @in_float64
     def kl(self, other: Self) -> Array:
+        check_alike(self, other)
         return self._sum(lambda part, part_other: part.kl(part_other), other.parts)
 
     @in_float64
     def distance(self, other: Self) -> Array:
+        check_alike(self, other)
         return jnp.sqrt(self._sum(lambda part, part_other: part.distance(part_other) ** 2, other.parts))
 
     @in_float64
