@@ -29,6 +29,11 @@ def dot(left: Any, right: Any) -> Array:
     return sum(jax.tree.leaves(terms), start=jnp.zeros(()))
 
 
+def total_of_logs(logs: Array) -> Array:
+    """Σ of logarithms of factors of a density; where one factor is zero and another infinite, the density is zero."""
+    return jnp.where(jnp.any(jnp.isneginf(logs)), -jnp.inf, jnp.sum(logs))
+
+
 class ExpFamily(abc.ABC):
     """An exponential family; a subclass gives the abstract methods and inherits the rest."""
 
@@ -93,8 +98,13 @@ class ExpFamily(abc.ABC):
         """log q(θ); leading axes of θ beyond its own shape are independent evaluations."""
         theta = jax.tree.map(lambda _, part: jnp.asarray(part), self.event_shape(), theta, is_leaf=is_shape)
         log_partition = self.log_partition()
-        one = lambda t: dot(self, self.statistics(t)) + self.log_base(t) - log_partition
+        one = lambda t: self.log_weight(t) - log_partition
         return over_leading_axes(one, theta, self.event_shape())
+
+    @in_float64
+    def log_weight(self, theta: Any) -> Array:
+        """⟨η, T(θ)⟩ + log h(θ). A family whose θ is bounded says here what holds at the edge, and −∞ beyond it."""
+        return dot(self, self.statistics(theta)) + self.log_base(theta)
 
     @in_float64
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> Any:

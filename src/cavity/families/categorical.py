@@ -72,6 +72,11 @@ class Bernoulli(ExpFamily):
     def log_base(self, theta: Array) -> Array:
         return jnp.zeros(())
 
+    @in_float64
+    def log_weight(self, theta: Array) -> Array:
+        theta = jnp.asarray(theta)
+        return jnp.where(jnp.all((theta == 0) | (theta == 1)), super().log_weight(theta), -jnp.inf)
+
     def event_shape(self) -> tuple[int, ...]:
         return tuple(np.shape(self.logit))
 
@@ -134,6 +139,11 @@ class Categorical(ExpFamily):
     @in_float64
     def log_base(self, theta: Array) -> Array:
         return jnp.zeros(())
+
+    @in_float64
+    def log_weight(self, theta: Array) -> Array:
+        one_of_them = jnp.any(jnp.asarray(theta)[..., None] == jnp.arange(np.shape(self.logits)[-1] + 1), axis=-1)
+        return jnp.where(jnp.all(one_of_them), super().log_weight(theta), -jnp.inf)
 
     def event_shape(self) -> tuple[int, ...]:
         return tuple(np.shape(self.logits)[:-1])

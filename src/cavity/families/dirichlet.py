@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, xlog1py, xlogy
 
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, check_alike, family
+from cavity.families.base import ExpFamily, check_alike, family, total_of_logs
 from cavity.families.inverse import dirichlet_concentration, gap, log_minus_digamma, stirling_bregman
+
+OFF_SIMPLEX = 1e-6  # how far from one a point may sum: what single precision leaves of many categories
 
 
 @family
@@ -83,6 +85,13 @@ class Dirichlet(ExpFamily):
         return -jnp.sum(jnp.log(theta))
 
     @in_float64
+    def log_weight(self, theta: Array) -> Array:
+        theta = jnp.asarray(theta)
+        outside = jnp.any(theta < 0) | jnp.any(jnp.abs(jnp.sum(theta, axis=-1) - 1) > OFF_SIMPLEX)
+        logs = xlogy(self.concentration - 1, jnp.where(theta < 0, 1.0, theta))
+        return jnp.where(outside, -jnp.inf, total_of_logs(logs))
+
+    @in_float64
     def expected_log_base(self, moments: Self) -> Array:
         return -jnp.sum(moments.concentration)
 
@@ -153,6 +162,14 @@ class Beta(ExpFamily):
     @in_float64
     def log_base(self, theta: Array) -> Array:
         return -jnp.sum(jnp.log(theta) + jnp.log1p(-jnp.asarray(theta)))
+
+    @in_float64
+    def log_weight(self, theta: Array) -> Array:
+        theta = jnp.asarray(theta)
+        outside = (theta < 0) | (theta > 1)
+        safe = jnp.where(outside, 0.5, theta)
+        logs = jnp.stack([xlogy(self.alpha - 1, safe), xlog1py(self.beta - 1, -safe)])
+        return total_of_logs(jnp.where(outside, -jnp.inf, logs))
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, xlogy
 
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, check_alike, family
+from cavity.families.base import ExpFamily, check_alike, family, total_of_logs
 from cavity.families.inverse import gamma_shape, gap, log_minus_digamma, stirling_bregman
 
 
@@ -79,6 +79,13 @@ class Gamma(ExpFamily):
     @in_float64
     def log_base(self, theta: Array) -> Array:
         return -jnp.sum(jnp.log(theta))
+
+    @in_float64
+    def log_weight(self, theta: Array) -> Array:
+        theta = jnp.asarray(theta)
+        outside = (theta < 0) | jnp.isposinf(theta)
+        safe = jnp.where(outside, 1.0, theta)
+        return total_of_logs(jnp.where(outside, -jnp.inf, xlogy(self.shape - 1, safe) - self.rate * safe))
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:

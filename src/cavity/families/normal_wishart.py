@@ -120,6 +120,11 @@ class NormalWishart(ExpFamily):
         return -0.5 * theta[1].shape[-1] * jnp.sum(linalg.logdet(linalg.cholesky(theta[1])))
 
     @in_float64
+    def log_weight(self, theta: tuple[Array, Array]) -> Array:
+        inside = jnp.all(linalg.is_positive_definite(theta[1]))
+        return jnp.where(inside, super().log_weight(theta), -jnp.inf)
+
+    @in_float64
     def expected_log_base(self, moments: Self) -> Array:
         return -np.shape(self.shift)[-1] * jnp.sum(moments.df)
 

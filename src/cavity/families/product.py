@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from cavity._precision import in_float64
-from cavity.families.base import ExpFamily, check_alike, family, is_family
+from cavity.families.base import ExpFamily, check_alike, family, is_family, total_of_logs
 
 
 def as_family(tree: Any) -> ExpFamily:
@@ -77,6 +77,11 @@ class Product(ExpFamily):
     @in_float64
     def log_base(self, theta: Any) -> Array:
         return self._sum(lambda part, value: part.log_base(value), theta)
+
+    @in_float64
+    def log_weight(self, theta: Any) -> Array:
+        logs = self._map(lambda part, value: part.log_weight(value), theta)
+        return total_of_logs(jnp.stack(jax.tree.leaves(logs)))
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:

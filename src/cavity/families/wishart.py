@@ -77,6 +77,11 @@ class Wishart(ExpFamily):
         return -0.5 * (theta.shape[-1] + 1) * jnp.sum(linalg.logdet(linalg.cholesky(theta)))
 
     @in_float64
+    def log_weight(self, theta: Array) -> Array:
+        inside = jnp.all(linalg.is_positive_definite(theta))
+        return jnp.where(inside, super().log_weight(theta), -jnp.inf)
+
+    @in_float64
     def expected_log_base(self, moments: Self) -> Array:
         return -(np.shape(self.rate)[-1] + 1) * jnp.sum(moments.df)
 
