@@ -11,6 +11,7 @@ from cavity import linalg
 from cavity._checks import as_numbers, check_positive, is_integer
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, check_alike, family
+from cavity.families.inverse import triangle_gap
 
 
 @family
@@ -90,10 +91,9 @@ class Gaussian(ExpFamily):
         check_alike(self, other)
         # ½ [tr(Λ'Σ) − D + log|Λ| − log|Λ'| + (μ − μ')ᵀ Λ' (μ − μ')], by Cholesky: A(η) of large data sets would cancel.
         chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
-        ratio = jax.scipy.linalg.solve_triangular(chol, chol_other, lower=True)  # tr(Λ'Σ) = ‖L⁻¹L'‖²
+        ratio = jax.scipy.linalg.solve_triangular(chol, chol_other, lower=True)  # Λ'Σ = (L⁻¹L')(L⁻¹L')ᵀ
         step = jnp.einsum("...ij,...i->...j", chol_other, self.mean - other.mean)
-        logdets = jnp.sum(linalg.logdet(chol) - linalg.logdet(chol_other))
-        return 0.5 * (jnp.sum(ratio**2) - self.shift.size + logdets + jnp.sum(step**2))
+        return 0.5 * (jnp.sum(triangle_gap(ratio)) + jnp.sum(step**2))
 
     @in_float64
     def distance(self, other: Self) -> Array:

@@ -10,10 +10,10 @@ from jax.scipy.linalg import solve_triangular
 
 from cavity import linalg
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, family
+from cavity.families.base import ExpFamily, check_alike, family
 from cavity.families.gaussian import check_vector
-from cavity.families.inverse import wishart_df
-from cavity.families.wishart import mean_logdet, wishart_draw, wishart_log_partition
+from cavity.families.inverse import gap, wishart_df
+from cavity.families.wishart import mean_logdet, wishart_draw, wishart_kl, wishart_log_partition
 
 
 @family
@@ -100,6 +100,16 @@ class NormalWishart(ExpFamily):
         df = wishart_df(linalg.logdet(chol) - 2.0 * self.df, dim)
         rate = df[..., None, None] * linalg.inverse(chol) + count[..., None, None] * linalg.outer(mean)
         return type(self)(count[..., None] * mean, count, df, rate)
+
+    @in_float64
+    def kl(self, other: Self) -> Array:
+        # ½ [D gap(κ'/κ − 1) + κ' (m − m')ᵀ E[W] (m − m')], the mean's part, and that of W.
+        check_alike(self, other)
+        chol, step = self._inverse_scale_cholesky(), self.mean - other.mean
+        half = solve_triangular(chol, step[..., None], lower=True)[..., 0]
+        spread = chol.shape[-1] * gap((other.count - self.count) / jnp.asarray(self.count))
+        means = jnp.sum(spread + other.count * self.df * jnp.sum(half**2, axis=-1))
+        return 0.5 * means + wishart_kl(self.df, chol, other.df, other._inverse_scale_cholesky())
 
     @in_float64
     def is_proper(self) -> Array:

@@ -11,8 +11,8 @@ from jax.scipy.special import gammaln
 
 from cavity import linalg
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, family
-from cavity.families.inverse import wishart_df, wishart_excess
+from cavity.families.base import ExpFamily, check_alike, family
+from cavity.families.inverse import stirling_bregman, triangle_gap, wishart_bregman, wishart_df, wishart_excess
 
 
 @family
@@ -64,6 +64,11 @@ class Wishart(ExpFamily):
         return type(self)(df, df[..., None, None] * linalg.inverse(chol))
 
     @in_float64
+    def kl(self, other: Self) -> Array:
+        check_alike(self, other)
+        return wishart_kl(self.df, linalg.cholesky(self.rate), other.df, linalg.cholesky(other.rate))
+
+    @in_float64
     def is_proper(self) -> Array:
         enough = (jnp.asarray(self.df) > np.shape(self.rate)[-1] - 1) & jnp.isfinite(self.df)
         return jnp.all(enough & linalg.is_positive_definite(self.rate))
@@ -103,6 +108,18 @@ def mean_logdet(df: Array, chol: Array) -> Array:
     """E[log |W|] = Σ_{i<D} ψ((ν − i)/2) + D log 2 − log |R|, relative to log |E[W]| = D log ν − log |R|."""
     dim = chol.shape[-1]
     return dim * jnp.log(df) - linalg.logdet(chol) - wishart_excess(0.5 * (jnp.asarray(df) - dim + 1), dim)
+
+
+def wishart_kl(df: Array, chol: Array, df_other: Array, chol_other: Array) -> Array:
+    """KL between Wisharts with rates R = L Lᵀ, summed over copies.
+
+    ½ν' [tr M − D − log |M|] with M = (ν/ν') L⁻¹R'L⁻ᵀ, the ratio of their means, and what the log-gammas leave: no term
+    is of the order of ν, as those of A(η) are.
+    """
+    df, df_other, dim = jnp.asarray(df), jnp.asarray(df_other), chol.shape[-1]
+    ratio = jnp.sqrt(df / df_other)[..., None, None] * solve_triangular(chol, chol_other, lower=True)
+    rest = stirling_bregman(_halves(df, dim), _halves(df_other, dim))
+    return jnp.sum(0.5 * df_other * triangle_gap(ratio)) + wishart_bregman(df, df_other, dim) + jnp.sum(rest)
 
 
 def wishart_draw(key: Array, df: Array, chol: Array) -> Array:
