@@ -67,3 +67,21 @@ def as_rows(data: Any) -> Any:
     if not all(np.all(np.isfinite(leaf)) for leaf in leaves):
         raise ValueError("data must be finite; got NaN or infinity. Remove or impute those rows.")
     return data
+
+
+def of_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """The value of a user's function, or a ValueError that names it where JAX cannot trace it."""
+    try:
+        return function(*args)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise ValueError(f"{name} must be a JAX function, written with jax.numpy instead of NumPy; {reason}") from error
+
+
+def scalar_of_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """The same for a function that returns one number."""
+    value = of_user(name, function, *args)
+    if not isinstance(value, int | float) and getattr(value, "shape", None) != ():
+        got = f"shape {value.shape}" if hasattr(value, "shape") else type(value).__name__
+        raise ValueError(f"{name} must return a scalar; got {got}. Sum over its axes with jnp.sum.")
+    return value

@@ -16,9 +16,9 @@ from jax.scipy.special import gammaln
 
 from cavity import linalg
 from cavity._pytree import pytree
-from cavity.factors.base import Factor, as_rows
+from cavity.factors.base import Factor, as_rows, of_user, scalar_of_user
 from cavity.families import Beta, Dirichlet, Gamma, NormalWishart
-from cavity.families.base import dot
+from cavity.families.base import are_alike, describe, dot
 from cavity.special import LOG_SQRT_2PI
 
 
@@ -31,12 +31,16 @@ class Conjugate(Factor):
     validate: Callable[[Any, Any], Any] = field(metadata={"static": True})
 
     def log_mean(self, q: Any, datum: Any, power: float) -> Array:
-        site = self.natural(q, datum)
+        site = self.site(q, datum, power)
         gap = q.kl(q + power * site) / power if power else 0.0
-        return dot(site, q.moments()) + gap + self.log_base(datum)
+        return dot(site, q.moments()) + gap + scalar_of_user("log_base", self.log_base, datum)
 
     def site(self, cavity: Any, datum: Any, power: float) -> Any:
-        return self.natural(cavity, datum)
+        site = of_user("natural", self.natural, cavity, datum)
+        if not are_alike(site, cavity):
+            wanted, got = describe(cavity), describe(site)
+            raise ValueError(f"natural must return a member of the prior's family and shape, {wanted}; got {got}.")
+        return site
 
     def check(self, prior: Any, data: Any) -> Any:
         return self.validate(prior, as_rows(data))

@@ -7,7 +7,7 @@ from typing import Any
 from jax import Array
 
 from cavity._pytree import pytree
-from cavity.factors.base import Factor
+from cavity.factors.base import Factor, scalar_of_user
 
 
 @pytree
@@ -17,7 +17,7 @@ class Custom(Factor):
     function: Callable[[Any, Any, float], Array] = field(metadata={"static": True})
 
     def log_mean(self, q: Any, datum: Any, power: float) -> Array:
-        return self.function(q, datum, power)
+        return scalar_of_user("log_mean", self.function, q, datum, power)
 
 
 @pytree

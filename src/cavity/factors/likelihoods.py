@@ -17,6 +17,7 @@ from jax.scipy.special import gammaln
 from cavity import quadrature
 from cavity._checks import as_numbers, check_positive
 from cavity._pytree import pytree
+from cavity.factors.base import scalar_of_user
 from cavity.quadrature import Tilt
 from cavity.special import LOG_SQRT_2PI, hazard, hazard_excess, log_ndtr, log_sigmoid, truncated_variance
 
@@ -203,12 +204,12 @@ class UserLikelihood(Likelihood):
     where: Callable[[Array], Array] | None = field(default=None, metadata={"static": True})
 
     def log_kernel(self, y: Array, a: Array) -> Array:
-        return self.log_density(y, a)
+        return scalar_of_user("log_lik", self.log_density, y, a)
 
     def center(self, y: Array, mean: Array) -> Array:
         if self.where is not None:
-            return self.where(y)
-        return quadrature.mode(lambda a: self.log_density(y, a), mean)
+            return scalar_of_user("center", self.where, y)
+        return quadrature.mode(lambda a: self.log_kernel(y, a), mean)
 
     def check(self, y: Any) -> np.ndarray:
         return _check_finite(y)
