@@ -116,6 +116,41 @@ def test_empty_groups_change_nothing():
     assert abs(plain.posterior.kl(padded.posterior)) < 1e-10
 
 
+def test_averaged_vmp_converges_where_a_full_step_overshoots():
+    rng = np.random.default_rng(9)
+    features = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
+    y = np.where(features @ [2.0, -1.0, 0.5] + rng.logistic(size=60) > 0, 1.0, -1.0)
+    fit = lambda algorithm: cavity.fit(
+        cavity.factors.logit(), cavity.Gaussian.isotropic(3, 100.0), (features, y), algorithm
+    )
+    averaged, exact = fit(cavity.averaged_vmp()), fit(cavity.vmp())
+    assert averaged.converged
+    assert exact.converged
+    assert exact.posterior.kl(averaged.posterior) < 1e-8
+
+
+def test_a_fit_that_cannot_move_is_not_called_converged():
+    # Poisson at power 0 from a prior far too wide: precisions of e^135 that no later step can take back
+    features = np.random.default_rng(9).normal(size=(20, 2))
+    with pytest.warns(cavity.ConvergenceWarning):
+        result = cavity.fit(
+            cavity.factors.poisson(),
+            cavity.Gaussian.isotropic(2, 100.0),
+            (features, np.full(20, 7.0)),
+            cavity.averaged_vmp(rate=0.5),
+            max_sweeps=60,
+        )
+    assert not result.converged
+
+
+def test_history_tells_the_rate_that_was_used():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        result = probit(cavity.aep(rate=0.25), max_sweeps=6)
+    np.testing.assert_allclose(result.history.rate, 0.25)
+    assert np.all(np.diff(result.history.change[:4]) < 0)  # per unit of rate: no saw-tooth
+
+
 def test_a_small_rate_is_not_taken_for_convergence():
     # each sweep moves q by a hundredth of the way: far from done, however small the steps
     exact = probit(cavity.averaged_vmp(), tol=1e-8).posterior

@@ -47,7 +47,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.parametrize("name", [pytest.param("aep", marks=pytest.mark.slow), "ep", "daep", "averaged-vmp"])
 def test_gradient_is_that_of_the_refitted_evidence(name):
     # hyper-parameters h = (prior variance, prior mean of the first coefficient, scale of the noise)
     algorithm, (build_factor, y, scale_of) = POINTS[name]

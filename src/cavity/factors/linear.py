@@ -122,15 +122,15 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
             features, y = gather(model.data, rows)
             weight = memory.weight_of(model.weight, rows)
             if own:
-                site = memory.read(sites, rows)
+                site, valid = memory.read(sites, rows), jnp.ones_like(y, dtype=bool)
             else:
                 m, v = marginals(features, cavity_mean, cavity_covariance)
-                site = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, v >= 0).site
+                site, valid, _ = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, v >= 0)
             m, v = marginals(features, mean, covariance)
             cavity_m, cavity_v, _ = without(site, m, v, power)
             tilt = jax.vmap(lambda *row: model.factor.likelihood.tilt(*row, power))(y, cavity_m, cavity_v)
             value = tilt.log_mean + log_removal(site, m, v, power)
-            usable = jnp.isfinite(value)
+            usable = jnp.isfinite(value) & valid
             total = jnp.sum(weight * jnp.where(usable, value, 0.0))
             left_out = jnp.sum(jnp.where(usable | (weight == 0), 0.0, 1.0))
             return (expand(model.prior, features, site, weight), total, left_out), None

@@ -6,12 +6,13 @@ import jax
 import numpy as np
 
 from cavity.families.base import is_shape
+from cavity.inference.evidence import Evidence
 from cavity.inference.problem import Problem
 from cavity.inference.result import CollapseWarning, ConvergenceWarning, History
 
 
 def complaints(
-    history: History, problem: Problem, ending: str, tol: float, left_out: int
+    history: History, problem: Problem, ending: str, tol: float, evidence: Evidence | None
 ) -> list[tuple[type[Warning], str]]:
     """Category and text of each warning; a fit that its callback stopped is not called unfinished."""
     found: list[tuple[type[Warning], str]] = []
@@ -31,11 +32,20 @@ def complaints(
             "tighter prior or rescaled features may help."
         )
         found.append((ConvergenceWarning, message))
-    if left_out:
-        message = f"log_evidence leaves out {left_out} data whose cavity was improper when it was formed."
+    if ending == "stuck":
+        message = (
+            "The posterior stopped moving because every further step would make it improper: it is not a fixed point. "
+            "Try a smaller rate, a power below 1 or a tighter prior."
+        )
+        found.append((ConvergenceWarning, message))
+    if evidence is not None and (evidence.left_out or not evidence.rebuilt):
+        reason = f"it leaves out {int(evidence.left_out)} data whose cavity or tilted distribution was improper"
+        if not evidence.rebuilt:
+            reason = "the data's own sites do not add up to a proper distribution"
+        message = f"log_evidence is unreliable: {reason}. Do not compare models by it; cavity.ep() may do better."
         found.append((ConvergenceWarning, message))
     repeated = problem.slots.n_sites == 0 and n_sweeps > 1
-    if repeated or is_collapsing(history.entropy / n_parameters(problem.model.prior)):
+    if repeated or is_collapsing(entropy_per_unit(history) / n_parameters(problem.model.prior)):
         message = (
             "The posterior's variance has shrunk sweep after sweep with no sign of stopping: data are counted "
             "more than once. Stop ADF after one pass (max_sweeps=1), or use cavity.sep(), which remembers."
@@ -48,6 +58,12 @@ def n_parameters(prior: Any) -> int:
     """How many numbers θ has."""
     shapes = jax.tree.leaves(prior.event_shape(), is_leaf=is_shape)
     return int(sum(np.prod(shape, dtype=int) for shape in shapes))
+
+
+def entropy_per_unit(history: History) -> np.ndarray:
+    """The entropy after each full unit of rate: small steps approach the posterior as slowly as a collapse proceeds."""
+    units = np.floor(np.cumsum(np.minimum(history.rate, 1.0)) + 1e-9)
+    return history.entropy[np.diff(units, prepend=0.0) > 0]
 
 
 def is_collapsing(entropy: np.ndarray, recent: int = 4) -> bool:

@@ -70,24 +70,25 @@ def sweep(
     return state, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info)
 
 
-def settle(prior: Any, counts: Array, start: State, end: State, keep: Any, *, average: bool) -> State:
+def settle(prior: Any, counts: Array, start: State, end: State, keep: Any, *, average: bool) -> tuple[State, Array]:
     """The end of a sweep: each shared slot becomes the mean of the estimates filed in it, and q is rebuilt from (1).
 
     Only a share `keep` of the way is taken, halved until q is proper. Where each datum has its own slot the steps
     have done this already. Without averaging the sites stay as the steps left them: the paper's literal update.
+    Also returned: whether the share had to be cut.
     """
     if end.filed is None:
-        return end
+        return end, jnp.asarray(False)
     cleared = jax.tree.map(jnp.zeros_like, (end.filed, end.filed_weight))
     if not average:
-        return State(end.q, end.sites, *cleared)
+        return State(end.q, end.sites, *cleared), jnp.asarray(False)
     seen = end.filed_weight > 0
     weight = jnp.where(seen, end.filed_weight, 1.0)
     towards_mean = jax.vmap(lambda filed, w, old, ok: select(ok, (1 / w) * filed - old, 0.0 * old))
     change = towards_mean(end.filed, weight, start.sites, seen)
-    keep, _ = proper_rate(start.q, memory.total(change, counts), keep)
+    keep, cut = proper_rate(start.q, memory.total(change, counts), keep)
     sites = start.sites + keep * change
-    return State(prior + memory.total(sites, counts), sites, *cleared)
+    return State(prior + memory.total(sites, counts), sites, *cleared), cut
 
 
 def total(sites: Any, model: Model) -> Any:
@@ -105,13 +106,14 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     own = plan.slot.ndim == 2
 
     def term(row: Array, datum: Any) -> tuple[Any, Array, Array]:
-        site = memory.read(sites, model.slot[row])
+        site, valid = memory.read(sites, model.slot[row]), jnp.asarray(True)
         if not own:
-            site = site + pull(model.factor, q, site, datum, power).move
+            asked = pull(model.factor, q, site, datum, power)
+            site, valid = select(asked.valid, site + asked.move, 0.0 * site), asked.valid
         cavity = q - power * site
         change = -dot(site, moments) if power == 0 else (cavity.log_partition() - log_partition) / power
         value = model.factor.log_mean(cavity, datum, power) + change
-        usable = jnp.isfinite(value)
+        usable = jnp.isfinite(value) & valid
         return site, jnp.where(usable, value, 0.0), jnp.where(usable, 0.0, 1.0)
 
     def chunk(rows: Array) -> tuple[Any, None]:

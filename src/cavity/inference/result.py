@@ -24,7 +24,7 @@ class Sweep(NamedTuple):
     change: float  # how far a full unit of rate moves q, in posterior standard deviations: docs/algorithms.md
     skipped: int  # data whose cavity or tilted distribution was improper
     backoffs: int  # batches whose rate was cut to keep q proper
-    rate: float  # the share of the asked move that was made
+    rate: float  # the share of the asked move that was made, or the mean of the steps the user chose
     entropy: float  # of q
     log_evidence: float  # NaN unless asked for every sweep
     seconds: float  # since the start of the fit

@@ -22,11 +22,12 @@ from cavity.inference.kernel import Kernel, Model
 from cavity.inference.memory import Plan
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem, check_limits
-from cavity.inference.result import History, Result, Sweep
+from cavity.inference.result import ConvergenceWarning, History, Result, Sweep
 from cavity.inference.step import Info, State
 
 SMALLEST_SHARE = 2.0**-10
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
+SOLVED = 1e-6  # relative error allowed in the linear system behind the gradient of log Z
 RUNAWAY = 2.0  # one that grows by more than this is not falling at all, whichever way it points
 
 
@@ -105,10 +106,11 @@ class Loop:
         self.rng = np.random.default_rng(seed)
         self.state = problem.kernel.init(problem.model, problem.slots.own)
         self.share = 1.0  # of the asked move that is made: halved when the change stops falling
+        self.patience, self.calm = 1, 0  # sweeps that must agree before the share is doubled, and those that have
         self.reference, self.travelled = self.state.q, 0.0  # where a unit of rate began, how much of it is gone
         self.before, self.turned = self.state.q, False  # q a sweep ago, and whether the last two moves are opposed
         self.sweeps: list[Sweep] = []
-        self.left_out = 0  # data whose own site had no proper cavity when log Z was last formed
+        self.last_evidence: evidence_of.Evidence | None = None
         self.first_pass = float("nan")  # log Z with the sites as they were included in the first pass: ADF's evidence
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
@@ -123,7 +125,7 @@ class Loop:
                 bar.set_postfix(change=f"{sweep.change:.2g}", skipped=sweep.skipped)
                 stop = callback is not None and callback(sweep)
                 if self.is_settled(sweep):
-                    ending = "skipping" if sweep.skipped else "converged"
+                    ending = "skipping" if sweep.skipped else "stuck" if sweep.backoffs else "converged"
                 elif stop:
                     ending = "stopped"
                 if ending != "out of sweeps":
@@ -146,21 +148,22 @@ class Loop:
         end, info = one_sweep(
             kernel, self.state, model, on_device(plan), jnp.asarray(step_rates), self.algorithm.power, mode
         )
-        end = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
-        change, entropy, turned, proper = measure(self.reference, self.before, self.state.q, end.q)
+        end, cut = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
+        distance, entropy, turned, proper = measure(self.reference, self.before, self.state.q, end.q)
         if not proper:  # steps keep q proper one by one; at extreme scales their sum can still lose it to rounding
-            end, change, entropy = self.state, np.inf, measure(*[self.state.q] * 4)[1]
+            end, distance, entropy = self.state, np.inf, measure(*[self.state.q] * 4)[1]
             info = info._replace(skipped=len(self.problem.weight), log_scale=0.0)
         self.before, self.state, self.turned = self.state.q, end, bool(turned)
-        self.travelled += self.share if self.algorithm.settles else min(float(step_rates.mean()), 1.0)
+        rate = self.share if self.algorithm.settles else float(step_rates.mean())
+        self.travelled += min(rate, 1.0)
         if number == 1:
             self.first_pass = float(end.q.log_partition() - model.prior.log_partition() + info.log_scale)
         return Sweep(
             number,
-            float(change) / (self.share if self.algorithm.settles else 1.0),
+            float(distance) / self.travelled,
             int(info.skipped),
-            int(info.backoffs),
-            self.share,
+            int(info.backoffs) + int(cut),
+            rate,
             float(entropy),
             self.log_evidence() if self.evidence == "history" else float("nan"),
             time.perf_counter() - start,
@@ -185,8 +188,8 @@ class Loop:
     def is_settled(self, sweep: Sweep) -> bool:
         """Whether q has moved by less than `tol` over a full unit of rate.
 
-        A small rate alone must not look like convergence: a rate of the user's is judged over as many sweeps as add up
-        to one, the library's own by the change per unit of it.
+        A small rate alone must not look like convergence: the change is per unit of rate, and a rate of the user's is
+        judged over as many sweeps as add up to one.
         """
         if self.algorithm.settles or self.travelled >= 1 - 1e-9:
             self.reference, self.travelled = self.state.q, 0.0
@@ -198,15 +201,19 @@ class Loop:
         """Change the share of each move that is made when the change falls slowly or not at all.
 
         If successive moves point against each other, the iteration overshoots and may go on for ever: the share is
-        halved. If they point the same way, q is far from home and a small share only delays it: the share is doubled.
+        halved. If they point the same way, q is far from home and a small share only delays it: the share is doubled,
+        after one such sweep the first time and twice as many after each halving, or the two could alternate for ever.
         """
         if not self.algorithm.settles or len(self.sweeps) < 2:
             return
         ratio = self.sweeps[-1].change / max(self.sweeps[-2].change, 1e-300)
         if ratio > RUNAWAY or (self.turned and ratio > SLOW):
-            self.share = max(0.5 * self.share, SMALLEST_SHARE)
+            self.share, self.calm = max(0.5 * self.share, SMALLEST_SHARE), 0
+            self.patience *= 2
         elif ratio > SLOW:
-            self.share = min(2 * self.share, 1.0)
+            self.calm += 1
+            if self.calm >= self.patience:
+                self.share, self.calm = min(2 * self.share, 1.0), 0
 
     def in_user_coordinates(self, q: Any) -> Any:
         """q as the user knows it, in NumPy."""
@@ -224,9 +231,8 @@ class Loop:
             return self.first_pass
         model, kernel = self.problem[:2]
         plan = self.closing_plan()
-        value, left_out = evidence_of.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)
-        self.left_out = int(left_out)
-        return float(value)
+        self.last_evidence = evidence_of.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)
+        return float(self.last_evidence.value)
 
     def gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
@@ -237,7 +243,14 @@ class Loop:
         if lift is not None:
             model = model._replace(prior=jax.tree.map(jnp.asarray, prior), data=jax.tree.map(jnp.asarray, data))
             sites = sites if slots.own else jax.vmap(lift)(sites)
-        return evidence_of.gradient(kernel, model, sites, self.closing_plan(), self.algorithm.power)
+        gradient, error = evidence_of.gradient(kernel, model, sites, self.closing_plan(), self.algorithm.power)
+        if not error < SOLVED:
+            message = (
+                f"The gradient of log Z is good to {float(error):.1g} only: its linear system was not solved. The "
+                "sites are probably not at a fixed point; fit with a smaller tol, or with cavity.ep()."
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        return gradient
 
     def result(self, ending: str) -> Result:
         """What the user gets, with warnings for what went wrong on the way."""
@@ -249,7 +262,7 @@ class Loop:
                 "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
             )
         log_evidence = self.log_evidence() if self.evidence else float("nan")
-        for category, message in complaints(history, self.problem, ending, self.tol, self.left_out):
+        for category, message in complaints(history, self.problem, ending, self.tol, self.last_evidence):
             warnings.warn(message, category, stacklevel=4)
         n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state.sites)) if self.problem.slots.n_sites else 0
         return Result(
