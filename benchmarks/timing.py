@@ -48,7 +48,7 @@ def sweep(data: tuple[np.ndarray, np.ndarray], algorithm: cavity.Algorithm) -> C
         with jax.enable_x64(True):
             model = problem.model
             end, _ = one_sweep(problem.kernel, state, *arguments, algorithm.power, mode)
-            end = close_sweep(model.prior, model.counts, state, end, 1.0, average=algorithm.settles)
+            end, _ = close_sweep(model.prior, model.counts, state, end, 1.0, average=algorithm.settles)
             return end, measure(state.q, state.q, state.q, end.q)
 
     warm = jax.block_until_ready(run(state))[0]

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from scipy import stats
 
 import cavity
@@ -160,6 +161,13 @@ def _added(natural: Callable[[Any], Any]) -> Callable[[Any, Any, np.ndarray], An
 
 
 _RNG = np.random.default_rng(6)
+
+
+def thinned(cases, quick):
+    """All cases, of which `make test` runs the quick ones: each compiles programs of its own, which takes seconds."""
+    rows = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*row, marks=() if quick(*row) else pytest.mark.slow) for row in rows]
+
 
 FACTORS = {
     "gaussian": _glm(cavity.factors.gaussian(0.5), _noisy, exact=_least_squares),

@@ -1,4 +1,4 @@
-"""Layers: linalg, special, quadrature → families → inference → factors → experiments → cli; never back."""
+"""Layers: linalg, special, quadrature → families → inference → factors → estimators → experiments → cli; never back."""
 
 import ast
 import subprocess
@@ -18,6 +18,7 @@ LAYERS = [
     "families",
     "inference",
     "factors",
+    "estimators",
     "experiments",
     "cli",
 ]

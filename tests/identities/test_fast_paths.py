@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cavity
-from tests.registry import assert_trees_close
+from tests.registry import assert_trees_close, thinned
 
 N, D = 40, 3
 RNG = np.random.default_rng(3)
@@ -54,7 +54,7 @@ def test_probit(name):
     assert fast.n_skipped == slow.n_skipped == 0
 
 
-@pytest.mark.parametrize("name", ["vmp", "aep"])
+@pytest.mark.parametrize("name", thinned(["vmp", "aep"], lambda name: name == "vmp"))
 def test_poisson(name):
     counts = np.round(np.exp(np.minimum(ACTIVATION, 2.0)))
     fast, slow = both(cavity.factors.poisson(), counts, POINTS[name])
@@ -62,7 +62,7 @@ def test_poisson(name):
     np.testing.assert_allclose(fast.log_evidence, slow.log_evidence, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["ep-damped-power", "sep"])
+@pytest.mark.parametrize("name", thinned(["ep-damped-power", "sep"], lambda name: name == "sep"))
 def test_student_t_with_negative_site_precisions(name):
     fast, slow = both(cavity.factors.student_t(3.0, 0.5), OUTLIERS, POINTS[name])
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-8)
@@ -86,7 +86,7 @@ def test_sequential_sep_over_many_blocks_and_sweeps():
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["ep", "aep", "sep", "adf"])
+@pytest.mark.parametrize("name", thinned(["ep", "aep", "sep", "adf"], lambda name: name in ("ep", "aep")))
 def test_fewer_rows_than_features(name):
     # the N × N form against the general engine in all D dimensions
     rng = np.random.default_rng(7)
