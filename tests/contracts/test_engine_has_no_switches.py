@@ -29,6 +29,7 @@ def arguments_of(function):
             "q": state.q,
             "site": 0.0 * state.q,
             "datum": jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], case.data),
+            "present": jnp.array(1.0),
         }
     given = {"state": state, "batch": batch, "data": model.data, "weight": model.weight, "count": model.counts}
     return given | {"rate": jnp.array(0.5)}

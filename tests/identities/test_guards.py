@@ -18,7 +18,7 @@ CASE = FACTORS["probit"]
 def test_an_improper_cavity_gives_no_move():
     datum = jax.tree.map(lambda leaf: leaf[0], CASE.data)
     with jax.enable_x64(True):
-        pulled = pull(CASE.factor, CASE.prior, 2.0 * CASE.prior, datum, 1.0)
+        pulled = pull(CASE.factor, CASE.prior, 2.0 * CASE.prior, datum, present=1.0, power=1.0)
     assert not bool(pulled.valid)
     assert all(not np.any(leaf) for leaf in jax.tree.leaves(pulled.move))
 

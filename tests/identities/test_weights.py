@@ -27,3 +27,16 @@ def test_weights_are_counts(model, name):
     plain = cavity.fit(case.factor, case.prior, jax.tree.map(repeat, case.data), repeated, **options)
     assert_trees_close(weighted.posterior, plain.posterior, rtol=1e-10)
     np.testing.assert_allclose(weighted.log_evidence, plain.log_evidence, atol=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.parallel_ep(), cavity.aep()], ids=["ep", "parallel", "aep"])
+def test_rows_that_weigh_almost_nothing_are_not_skipped(algorithm):
+    # a cavity removes no more of a site than q holds: removing a whole copy would leave nothing proper
+    case = FACTORS["probit"]
+    weights = np.where(np.arange(12) % 2 == 0, 1e-6, 1.0)
+    fitted = cavity.fit(case.factor, case.prior, case.data, algorithm, weights=weights, tol=1e-10)
+    without = cavity.fit(case.factor, case.prior, case.data, algorithm, weights=np.round(weights), tol=1e-10)
+    assert fitted.converged
+    assert fitted.n_skipped == 0
+    np.testing.assert_allclose(fitted.posterior.mean, without.posterior.mean, atol=1e-5)
+    np.testing.assert_allclose(fitted.log_evidence, without.log_evidence, atol=1e-4)

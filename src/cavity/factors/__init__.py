@@ -34,6 +34,7 @@ __all__ = [
     "glm",
     "logit",
     "mixture",
+    "offset_of",
     "poisson",
     "poisson_rate",
     "probit",
@@ -65,6 +66,15 @@ def gaussian(noise_variance: float) -> GLM:
 def student_t(df: float, scale: float) -> GLM:
     """p(y | a) = Student's t with `df` degrees of freedom, location a and `scale`: robust to outliers."""
     return GLM(likelihoods.student_t(df, scale))
+
+
+def offset_of(factor: GLM) -> GLM:
+    """The same model with a known part of the activation: data are `(X, (y, offset))`, and a = xᵀθ + offset."""
+    if not isinstance(factor, GLM):
+        raise ValueError(
+            f"factor must be a generalised linear model, such as cavity.factors.poisson(); got {factor!r}."
+        )
+    return GLM(likelihoods.Offset(factor.likelihood))
 
 
 def glm(log_lik: Callable[[Any, Any], Any], center: Callable[[Any], Any] | None = None) -> GLM:

@@ -22,6 +22,7 @@ from cavity.factors import linear
 from cavity.factors.base import Factor
 from cavity.factors.line import line_site
 from cavity.factors.reduction import to_row_space
+from cavity.factors.rows import SparseRows, spread_out
 from cavity.families import DiagonalGaussian, Gaussian
 from cavity.inference.kernel import Kernel
 from cavity.quadrature import Tilt
@@ -38,7 +39,7 @@ class GLM(Factor):
         return self.likelihood.log_mean(y, *activation(q, x), power)
 
     def site(self, cavity: Any, datum: Any, power: float) -> Any:
-        x, y = datum
+        x, y = spread_out(datum[0]), datum[1]
         tilt = self.likelihood.tilt(y, *activation(cavity, x), power)
         if isinstance(cavity, DiagonalGaussian):  # each coordinate is matched by itself: slope x g, curvature x² h
             curvature = x**2 * tilt.curvature
@@ -58,13 +59,14 @@ class GLM(Factor):
             raise ValueError("data must be a pair (X, y) of features and observations.")
         features = as_matrix(data[0], len(prior.shift))
         y = self.likelihood.check(data[1])
-        if y.shape != features.shape[:1]:
-            raise ValueError(f"y must have one entry per row of X, ({len(features)},); got shape {y.shape}.")
+        for part in jax.tree.leaves(y):
+            if part.shape != features.shape[:1]:
+                raise ValueError(f"y must have one entry per row of X, ({len(features)},); got shape {part.shape}.")
         return features, y
 
     def simplify(self, prior: Any, data: Any) -> tuple[Any, Any, Callable[[Any], Any] | None]:
         features, y = data
-        if not isinstance(prior, Gaussian) or len(features) >= features.shape[1]:
+        if not isinstance(prior, Gaussian) or features.shape[0] >= features.shape[1]:
             return prior, data, None
         prior, features, lift = to_row_space(prior, features)
         return prior, (features, y), lift
@@ -94,14 +96,16 @@ class ByDerivatives:
 
 def activation(q: Any, x: Array) -> tuple[Array, Array]:
     """Mean and variance of xᵀθ."""
+    x = spread_out(x)
     if isinstance(q, DiagonalGaussian):
         return x @ q.mean, x**2 @ q.variance
     return x @ q.mean, x @ q.covariance @ x
 
 
-def as_matrix(features: Any, dim: int) -> np.ndarray:
-    """X as a finite float64 matrix with `dim` columns, or a ValueError that says what is wrong."""
-    features = as_numbers("X", features)
+def as_matrix(features: Any, dim: int) -> Any:
+    """X as finite float64 rows with `dim` columns, dense or sparse, or a ValueError that says what is wrong."""
+    is_sparse = hasattr(features, "tocsr")  # SciPy's
+    features = features.tocsr().astype(np.float64) if is_sparse else as_numbers("X", features)
     if features.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, features); got shape {features.shape}.")
     if features.shape[1] != dim:
@@ -109,12 +113,13 @@ def as_matrix(features: Any, dim: int) -> np.ndarray:
             f"X must have as many columns as the prior has coefficients, {dim}; got {features.shape[1]}. "
             f"Use a prior over {features.shape[1]} coefficients, or add the intercept column to X."
         )
-    if not np.all(np.isfinite(features)):
+    entries = features.data if is_sparse else features
+    if not np.all(np.isfinite(entries)):
         raise ValueError("X must be finite; got NaN or infinity. Remove or impute those rows.")
-    largest = float(np.max(np.abs(features), initial=0.0))
+    largest = float(np.max(np.abs(entries), initial=0.0))
     if largest > LARGEST_FEATURE:
         raise ValueError(f"X must not exceed {LARGEST_FEATURE:g} in size, or its square overflows; got {largest:g}.")
-    return features
+    return SparseRows.of(features) if is_sparse else features
 
 
 LARGEST_FEATURE = 1e140

@@ -21,6 +21,8 @@ from cavity.factors.base import scalar_of_user
 from cavity.quadrature import Tilt
 from cavity.special import LOG_SQRT_2PI, hazard, hazard_excess, log_ndtr, log_sigmoid, truncated_variance
 
+LARGEST_COUNT = 1e15
+
 
 class Likelihood(abc.ABC):
     """p(y|a) for one observation y and one activation a; subclasses are frozen pytrees."""
@@ -101,7 +103,7 @@ class Logit(Likelihood):
 
 @pytree
 class Poisson(Likelihood):
-    """p(y|a) = e^(y a − e^a)/y!, counts with a log link; closed at power 0.
+    """p(y|a) = e^(y a − e^a)/y!, counts with a log link; closed at power 0. Fractions are allowed, as for rates.
 
     At power 0 the expected rate e^(m + v/2) overflows above m + v/2 = 709; the tilt is then not finite, and the engine
     skips the datum. Positive powers have no such limit.
@@ -124,9 +126,10 @@ class Poisson(Likelihood):
 
     def check(self, y: Any) -> np.ndarray:
         y = _check_finite(y)
-        bad = y[(y < 0) | (y != np.floor(y))]
-        if bad.size:
-            raise ValueError(f"y must be non-negative integers (counts); got {bad.flat[0]:g}. Round or rescale y.")
+        if np.any(y < 0):
+            raise ValueError(f"y must be counts, not below zero; got {y.min():g}. Shift or drop those rows.")
+        if np.any(y > LARGEST_COUNT):
+            raise ValueError(f"y must not exceed {LARGEST_COUNT:g}, or a count is lost in rounding; got {y.max():g}.")
         return y
 
     def tilt(self, y: Array, mean: Array, variance: Array, power: float) -> Tilt:
@@ -193,6 +196,24 @@ class StudentT(Likelihood):
 
 
 @pytree
+class Offset:
+    """A likelihood whose activation has a known part: observations are pairs (y, offset), and p(y | a + offset)."""
+
+    likelihood: Any
+
+    def check(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        if not (isinstance(y, tuple | list) and len(y) == 2):
+            raise ValueError("y must be a pair (y, offset) of observations and what is added to their activations.")
+        return self.likelihood.check(y[0]), _check_finite(y[1], "offset")
+
+    def tilt(self, y: tuple[Array, Array], mean: Array, variance: Array, power: float) -> Tilt:
+        return self.likelihood.tilt(y[0], mean + y[1], variance, power)
+
+    def log_mean(self, y: tuple[Array, Array], mean: Array, variance: Array, power: float) -> Array:
+        return self.likelihood.log_mean(y[0], mean + y[1], variance, power)
+
+
+@pytree
 class UserLikelihood(Likelihood):
     """A user's own log p(y|a), a smooth function `log_density(y, a)` of scalars.
 
@@ -233,10 +254,10 @@ def user(log_lik: Callable[[Array, Array], Array], center: Callable[[Array], Arr
     return UserLikelihood(log_lik, center)
 
 
-def _check_finite(y: Any) -> np.ndarray:
-    y = as_numbers("y", y)
+def _check_finite(y: Any, name: str = "y") -> np.ndarray:
+    y = as_numbers(name, y)
     if not np.all(np.isfinite(y)):
-        raise ValueError("y must be finite; got NaN or infinity. Remove those rows.")
+        raise ValueError(f"{name} must be finite; got NaN or infinity. Remove those rows.")
     return y
 
 

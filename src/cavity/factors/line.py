@@ -27,7 +27,7 @@ def line_site(tilt: Any, mean: Array) -> Line:
     return Line(precision * mean + tilt.slope / tilt.shrinkage, precision)
 
 
-def without(site: Line, mean: Array, variance: Array, power: float) -> tuple[Array, Array, Array]:
+def without(site: Line, mean: Array, variance: Array, power: Any) -> tuple[Array, Array, Array]:
     """Mean and variance of the activation without `power` of a site along it, and whether that is proper (39)."""
     remaining = 1 - power * site.precision * variance
     proper = remaining > 0
@@ -46,7 +46,13 @@ def ask(likelihood: Any, y: Array, mean: Array, variance: Array, proper: Array, 
     return Asked(Line(clean(site.shift), clean(site.precision)), valid, clean(log_scale))
 
 
-def log_removal(site: Line, mean: Array, variance: Array, power: float) -> Array:
+def log_replacement(site: Line, mean: Array, variance: Array, power: float, present: Array) -> Array:
+    """(A(c) − A(c + α site))/α for c = q − α · present · site, from the marginal of the activation under q."""
+    removal = lambda part: log_removal(site, mean, variance, power * part)
+    return present * removal(present) + (1 - present) * removal(present - 1)
+
+
+def log_removal(site: Line, mean: Array, variance: Array, power: Any) -> Array:
     """(A(q − α site) − A(q))/α for a ~ N(mean, variance) under q, and its limit −E_q[log site] at power 0 (40).
 
     At power −α it is (A(q) − A(q + α site))/α. Written with the slope of the site at the mean, which does not cancel
@@ -55,7 +61,9 @@ def log_removal(site: Line, mean: Array, variance: Array, power: float) -> Array
     slope = site.shift - site.precision * mean
     remaining = 1 - power * site.precision * variance
     value = -0.5 * site.precision * mean**2 - slope * mean
-    if power == 0:
-        return value + 0.5 * site.precision * variance
     spread = 0.5 * power * variance * slope**2 / remaining
-    return value + spread - 0.5 * jnp.log1p(-power * site.precision * variance) / power
+    divisor = jnp.where(power == 0, 1.0, power)
+    log_ratio = jnp.where(
+        power == 0, site.precision * variance, -jnp.log1p(-power * site.precision * variance) / divisor
+    )
+    return value + spread + 0.5 * log_ratio

@@ -16,8 +16,9 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
+from cavity.factors import rows as rows_of
 from cavity.factors import sequential
-from cavity.factors.line import Line, ask, log_removal, without
+from cavity.factors.line import Line, ask, log_replacement, without
 from cavity.inference import kernel as general
 from cavity.inference import memory
 from cavity.inference.chunks import gather, sum_over_chunks
@@ -26,17 +27,17 @@ from cavity.inference.memory import Plan
 from cavity.inference.step import Batch, Info, State, proper_rate
 
 
-def expand(like: Any, features: Array, site: Line, weight: Array) -> Any:
+def expand(like: Any, features: Any, site: Line, weight: Array) -> Any:
     """Σ_n w_n site_n in the natural parameters of q."""
-    precision = features.T @ ((weight * site.precision)[:, None] * features)
-    return type(like)(features.T @ (weight * site.shift), precision)
+    shift = rows_of.weighted_sum(features, weight * site.shift)
+    return type(like)(shift, rows_of.weighted_gram(features, weight * site.precision))
 
 
 def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array) -> tuple[State, Info]:
     """`cavity.inference.step.step` for rows of X."""
     own = bool(jnp.ndim(batch.slot))
-    site = memory.read(state.sites, batch.slot)
-    cavity = state.q if own else state.q - power * site
+    site, present = memory.read(state.sites, batch.slot), memory.present(memory.count_of(model.counts, batch.slot))
+    cavity = state.q if own else state.q - (power * present) * site
     chol = linalg.cholesky(cavity.precision)
     proper = jnp.all(jnp.isfinite(chol))
     chol = jnp.where(proper, chol, linalg.cholesky(state.q.precision))
@@ -47,7 +48,7 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
         weight = memory.weight_of(model.weight, rows)
         m, v = marginals(features, mean, covariance)
         old = memory.read(state.sites, rows) if own else Line(jnp.zeros_like(m), jnp.zeros_like(m))
-        m, v, remains = without(old, m, v, power)
+        m, v, remains = without(old, m, v, power * memory.present(weight))
         asked = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, remains & proper)
         used = jnp.where(asked.valid, weight, 0.0)
         change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
@@ -59,7 +60,7 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
         )
         return (expand(state.q, features, change, used), info), change if own else None
 
-    (move, info), changes = sum_over_chunks(visit, batch.rows)
+    (move, info), changes = sum_over_chunks(visit, batch.rows, rows_of.chunk_size(model.data[0]))
     if not own:
         estimates, move = move, move - info.weight * site
     rate, backed_off = proper_rate(state.q, move, rate)
@@ -105,7 +106,7 @@ def total(sites: Any, model: Model) -> Any:
         weight = memory.weight_of(model.weight, rows)
         return expand(model.prior, gather(model.data[0], rows), memory.read(sites, rows), weight), None
 
-    return sum_over_chunks(add_up, jnp.arange(len(model.weight)))[0]
+    return sum_over_chunks(add_up, jnp.arange(len(model.weight)), rows_of.chunk_size(model.data[0]))[0]
 
 
 def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array, Array]:
@@ -116,26 +117,28 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     def visit(total: Any, batch: tuple[Array, Array]) -> tuple[Any, None]:
         rows, slot = batch
         if not own:
-            cavity_mean, cavity_covariance = moments_of(q - power * memory.read(sites, slot))
+            shared = memory.present(memory.count_of(model.counts, slot))
+            cavity_mean, cavity_covariance = moments_of(q - (power * shared) * memory.read(sites, slot))
 
         def terms(rows: Array) -> tuple[Any, None]:
             features, y = gather(model.data, rows)
             weight = memory.weight_of(model.weight, rows)
             if own:
-                site, valid = memory.read(sites, rows), jnp.ones_like(y, dtype=bool)
+                site, valid = memory.read(sites, rows), jnp.ones(len(rows), dtype=bool)
             else:
                 m, v = marginals(features, cavity_mean, cavity_covariance)
                 site, valid, _ = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, v >= 0)
+            present = memory.present(weight) if own else shared
             m, v = marginals(features, mean, covariance)
-            cavity_m, cavity_v, _ = without(site, m, v, power)
+            cavity_m, cavity_v, _ = without(site, m, v, power * present)
             tilt = jax.vmap(lambda *row: model.factor.likelihood.tilt(*row, power))(y, cavity_m, cavity_v)
-            value = tilt.log_mean + log_removal(site, m, v, power)
+            value = tilt.log_mean + log_replacement(site, m, v, power, present)
             usable = jnp.isfinite(value) & valid
             total = jnp.sum(weight * jnp.where(usable, value, 0.0))
             left_out = jnp.sum(jnp.where(usable | (weight == 0), 0.0, 1.0))
             return (expand(model.prior, features, site, weight), total, left_out), None
 
-        return jax.tree.map(jnp.add, total, sum_over_chunks(terms, rows)[0]), None
+        return jax.tree.map(jnp.add, total, sum_over_chunks(terms, rows, rows_of.chunk_size(model.data[0]))[0]), None
 
     return jax.lax.scan(visit, (0.0 * model.prior, jnp.zeros(()), jnp.zeros(())), plan)[0]
 
@@ -146,9 +149,9 @@ def moments_of(q: Any) -> tuple[Array, Array]:
     return linalg.solve(chol, q.shift), linalg.inverse(chol)
 
 
-def marginals(features: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
+def marginals(features: Any, mean: Array, covariance: Array) -> tuple[Array, Array]:
     """Mean and variance of xᵀθ for every row."""
-    return features @ mean, jnp.sum((features @ covariance) * features, axis=1)
+    return rows_of.times(features, mean), rows_of.quadratic(features, covariance)
 
 
 KERNEL = Kernel(init, sweep, total, evidence_terms, rank_one)

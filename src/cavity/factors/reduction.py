@@ -11,18 +11,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
 
 from cavity import linalg
 from cavity._precision import to_numpy
+from cavity.factors.rows import times
 
 
-def to_row_space(prior: Any, features: Array) -> tuple[Any, Any, Callable[[Any], Any]]:
+def to_row_space(prior: Any, features: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
     """Prior and features in N dimensions, and the map that lifts a site back to the user's coordinates."""
     with jax.enable_x64(True):
         chol = linalg.cholesky(jnp.asarray(prior.precision))
         root = linalg.inverse_transpose(chol)
-        basis, triangle = jnp.linalg.qr((features @ root).T)
+        basis, triangle = jnp.linalg.qr(times(features, root).T)
         start = basis.T @ (root.T @ prior.shift)  # w₀ = Cᵀ μ₀ = C⁻¹ s₀
         reduced = to_numpy(type(prior)(start, jnp.eye(len(start))))
         axes = chol @ basis

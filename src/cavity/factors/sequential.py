@@ -25,6 +25,7 @@ from jax import Array
 
 from cavity import linalg
 from cavity.factors.line import Line, ask, without
+from cavity.factors.rows import times
 from cavity.inference import memory
 from cavity.inference.chunks import PADDING, gather
 from cavity.inference.kernel import Model
@@ -133,8 +134,9 @@ def visit_block(
     """Rank-one updates over the rows of a block, then matrix products to bring B up to date."""
     features, y = gather(model.data, rows)
     weight = memory.weight_of(model.weight, rows)
-    axes, offset = features @ white.root, features @ white.mean
-    old = memory.read(block.sites, rows) if block.sites is not None else Line(jnp.zeros_like(y), jnp.zeros_like(y))
+    axes, offset = times(features, white.root), times(features, white.mean)
+    nothing = Line(jnp.zeros(len(rows)), jnp.zeros(len(rows)))
+    old = nothing if block.sites is None else memory.read(block.sites, rows)
     decay = rates * weight * share
     kept = 1 - power * share
     last_scale = jnp.prod(1 - decay)
@@ -150,7 +152,7 @@ def visit_block(
         delta = 1 / (kept * scale) - sigma_mid
         solved = jax.lax.fori_loop(1, n_terms, lambda _, z: first - delta * (inverse @ z), first)
         mean, variance = offset + solved @ shift / scale, axis @ solved / (kept * scale)
-        mean, variance, proper = without(old, mean, variance, power)
+        mean, variance, proper = without(old, mean, variance, power * memory.present(weight))
         asked = ask(model.factor.likelihood, y, mean, variance, proper, power)
         change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
         # q stays proper while 1 + gain · wᵀSw > 0: otherwise the move is halved until it is, as in `proper_rate`

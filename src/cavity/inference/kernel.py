@@ -15,7 +15,7 @@ from cavity.families.base import dot
 from cavity.inference import memory
 from cavity.inference.chunks import gather, sum_over_chunks
 from cavity.inference.memory import Plan
-from cavity.inference.pull import pull, select
+from cavity.inference.pull import log_mean_of_site, pull, select
 from cavity.inference.step import Batch, Info, State, proper_rate, step
 
 
@@ -102,17 +102,18 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     c_n = q − α λ̂_n is the cavity of the datum's own site.
     Where slots are shared, λ̂_n is formed here from the shared site's cavity and not kept.
     """
-    log_partition, moments = q.log_partition(), q.moments()
+    moments = q.moments()
     own = plan.slot.ndim == 2
 
     def term(row: Array, datum: Any) -> tuple[Any, Array, Array]:
-        site, valid = memory.read(sites, model.slot[row]), jnp.asarray(True)
+        slot = model.slot[row]
+        site, valid, present = memory.read(sites, slot), jnp.asarray(True), memory.present(model.counts[slot])
         if not own:
-            asked = pull(model.factor, q, site, datum, power)
+            asked = pull(model.factor, q, site, datum, present, power)
             site, valid = select(asked.valid, site + asked.move, 0.0 * site), asked.valid
-        cavity = q - power * site
-        change = -dot(site, moments) if power == 0 else (cavity.log_partition() - log_partition) / power
-        value = model.factor.log_mean(cavity, datum, power) + change
+        cavity = q - (power * present) * site
+        removed = dot(site, moments) if power == 0 else log_mean_of_site(cavity, site, power)
+        value = model.factor.log_mean(cavity, datum, power) - removed
         usable = jnp.isfinite(value) & valid
         return site, jnp.where(usable, value, 0.0), jnp.where(usable, 0.0, 1.0)
 

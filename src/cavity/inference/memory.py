@@ -96,6 +96,11 @@ def count_of(count: Array, slot: Array) -> Array:
     return jnp.asarray(count).at[slot].get(mode="fill", fill_value=1)
 
 
+def present(count: Array) -> Array:
+    """How much of a site a cavity may remove: one copy, or what there is where its data weigh less than one."""
+    return jnp.minimum(jnp.asarray(count, dtype=float), 1.0)
+
+
 def file(sites: Any, slot: Array, change: Any) -> Any:
     """Add to λ_k; a slot past the last remembers nothing."""
     return jax.tree.map(lambda stack, leaf: stack.at[slot].add(leaf, mode="drop"), sites, change)

@@ -17,13 +17,14 @@ class Pull(NamedTuple):
     log_scale: Array  # ℓ_α(c_n) + (A(c_n) − A(c_n + α λ̂_n))/α, zero where it is not valid: what λ̂_n leaves of p
 
 
-def pull(factor: Any, q: Any, site: Any, datum: Any, power: float) -> Pull:
+def pull(factor: Any, q: Any, site: Any, datum: Any, present: Any, power: float) -> Pull:
     """δ = (proj[(q / siteᵅ) pᵅ] − q) / α, and its limit at α = 0.
 
-    Written with the datum's own site λ̂ = (proj[c pᵅ] − c)/α the move is δ = λ̂ − λ. An improper cavity or tilted
-    distribution gives no move: the datum is skipped and counted, and nothing that is not a number reaches q.
+    Written with the datum's own site λ̂ = (proj[c pᵅ] − c)/α the move is δ = λ̂ − λ. `present` is the part of a copy of
+    the site that q holds: one, unless its data weigh less. An improper cavity or tilted distribution gives no move: the
+    datum is skipped and counted, and nothing that is not a number reaches q.
     """
-    cavity = q - power * site
+    cavity = q - (power * present) * site
     proper = cavity.is_proper()
     cavity = select(proper, cavity, q)  # somewhere harmless to evaluate; the result is not used
     estimate = factor.site(cavity, datum, power)

@@ -64,7 +64,9 @@ class Result:
     history: History
     log_evidence: float  # NaN if it was not asked for
     site_bytes: int  # held for sites
+    _sites: Any = field(repr=False, default=None)
     _gradient: Any = field(repr=False, default=None)
+    _evidence_with: Any = field(repr=False, default=None)
 
     def evidence_gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to the leaves of (factor, prior): likelihood hyper-parameters and the prior's η.
@@ -76,6 +78,16 @@ class Result:
         with jax.enable_x64(True):
             return to_numpy(self._gradient())
 
+    def evidence_with(self, factor: Any) -> float:
+        """log Z of the same data under another likelihood of the same kind, with the sites held as they are.
+
+        At a fixed point with one site per datum its derivative is that of the refitted evidence.
+        """
+        if self._evidence_with is None:
+            raise ValueError("A result that was pickled no longer holds its data: fit again for its evidence.")
+        with jax.enable_x64(True):
+            return self._evidence_with(factor)
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the way back to the data, which may be large."""
-        return {**self.__dict__, "_gradient": None}
+        return {**self.__dict__, "_sites": None, "_gradient": None, "_evidence_with": None}

@@ -27,6 +27,7 @@ from cavity.inference.step import Info, State
 
 SMALLEST_SHARE = 2.0**-10
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
+LONGEST_PATIENCE = 8  # sweeps
 SOLVED = 1e-6  # relative error allowed in the linear system behind the gradient of log Z
 RUNAWAY = 2.0  # one that grows by more than this is not falling at all, whichever way it points
 
@@ -44,6 +45,7 @@ def fit(
     progress: bool = False,
     callback: Callable[[Sweep], Any] | None = None,
     evidence: bool | str = True,
+    start: Result | None = None,
 ) -> Result:
     """Approximate the posterior of θ given data, by any algorithm of the table in `cavity.inference.named`.
 
@@ -57,6 +59,7 @@ def fit(
         tol: stop when a full sweep would move q by less than this many posterior standard deviations.
         callback: called after every sweep with a `Sweep`; a true return value ends the fit.
         evidence: True for log Z at the end, "history" for every sweep, False for none.
+        start: a result for the same data and algorithm, with other hyper-parameters, whose sites to begin from.
 
     >>> import cavity, numpy as np
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
@@ -69,7 +72,10 @@ def fit(
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
     with jax.enable_x64(True):
-        return Loop(problem, algorithm, limit, tol, seed, evidence).run(progress, callback)
+        loop = Loop(problem, algorithm, limit, tol, seed, evidence)
+        if start is not None:
+            loop.begin_at(start)
+        return loop.run(progress, callback)
 
 
 # Three programs rather than one: only the sweep depends on the factor, so the others are compiled once per family.
@@ -110,8 +116,23 @@ class Loop:
         self.reference, self.travelled = self.state.q, 0.0  # where a unit of rate began, how much of it is gone
         self.before, self.turned = self.state.q, False  # q a sweep ago, and whether the last two moves are opposed
         self.sweeps: list[Sweep] = []
+        self.earlier = 0  # sweeps made by the fit that this one goes on from
         self.last_evidence: evidence_of.Evidence | None = None
         self.first_pass = float("nan")  # log Z with the sites as they were included in the first pass: ADF's evidence
+
+    def begin_at(self, start: Result) -> None:
+        """Take over the sites of another fit, if they go with this prior."""
+        sites = getattr(start, "_sites", None)
+        if sites is None:
+            raise ValueError("start must be the result of a fit that still holds its sites; a pickled one does not.")
+        if shapes_of(sites) != shapes_of(self.state.sites):
+            raise ValueError("start must be a result for the same data and algorithm; its sites have other shapes.")
+        model, kernel = self.problem[:2]
+        q = model.prior + kernel.total(sites, model)
+        if bool(q.is_proper()):
+            self.state = self.state._replace(q=q, sites=sites)
+            self.reference = self.before = q
+            self.earlier = start.n_sweeps
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
         """Sweep until converged, told to stop, or out of sweeps."""
@@ -183,7 +204,7 @@ class Loop:
             return rates.evaluate(self.algorithm.rate, steps, n_batches, part)
         shared = self.algorithm.settles and not self.problem.slots.own
         stochastic = shared and n_batches > len(np.unique(plan.slot))
-        return np.full(n_batches, self.share * (0.5 ** (number - 1) if stochastic else 1.0))
+        return np.full(n_batches, self.share * (0.5 ** (self.earlier + number - 1) if stochastic else 1.0))
 
     def is_settled(self, sweep: Sweep) -> bool:
         """Whether q has moved by less than `tol` over a full unit of rate.
@@ -209,7 +230,7 @@ class Loop:
         ratio = self.sweeps[-1].change / max(self.sweeps[-2].change, 1e-300)
         if ratio > RUNAWAY or (self.turned and ratio > SLOW):
             self.share, self.calm = max(0.5 * self.share, SMALLEST_SHARE), 0
-            self.patience *= 2
+            self.patience = min(2 * self.patience, LONGEST_PATIENCE)
         elif ratio > SLOW:
             self.calm += 1
             if self.calm >= self.patience:
@@ -233,6 +254,14 @@ class Loop:
         plan = self.closing_plan()
         self.last_evidence = evidence_of.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)
         return float(self.last_evidence.value)
+
+    def evidence_with(self, factor: Any) -> float:
+        """log Z of another likelihood with the sites as they are."""
+        model, kernel = self.problem[:2]
+        model = model._replace(factor=jax.tree.map(jnp.asarray, factor))
+        return float(
+            evidence_of.log_evidence(kernel, model, self.state.sites, self.closing_plan(), self.algorithm.power).value
+        )
 
     def gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
@@ -273,8 +302,15 @@ class Loop:
             history=history,
             log_evidence=log_evidence,
             site_bytes=n_bytes,
+            _sites=self.state.sites,
             _gradient=self.gradient,
+            _evidence_with=self.evidence_with,
         )
+
+
+def shapes_of(sites: Any) -> Any:
+    """The structure of sites and the shape of every leaf."""
+    return jax.tree.structure(sites), [leaf.shape for leaf in jax.tree.leaves(sites)]
 
 
 def on_device(plan: Plan) -> Plan:

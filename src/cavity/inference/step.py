@@ -50,13 +50,13 @@ def step(
     `data` and `weight` hold all rows, `count` the total weight W_k of each slot. Where rows share a slot only sums
     are formed, never one site per datum.
     """
-    site = memory.read(state.sites, batch.slot)
+    site, present = memory.read(state.sites, batch.slot), memory.present(memory.count_of(count, batch.slot))
     one = partial(pull, factor, power=power)
     if jnp.ndim(batch.slot):
-        pulls = jax.vmap(one, (None, 0, 0))(state.q, site, gather(data, batch.rows))
+        pulls = jax.vmap(one, (None, 0, 0, 0))(state.q, site, gather(data, batch.rows), present)
         move, info = summarise(pulls, memory.weight_of(weight, batch.rows))
     else:
-        shared = jax.vmap(partial(one, state.q, site))
+        shared = jax.vmap(partial(one, state.q, site, present=present))
         summed = lambda rows: (summarise(shared(gather(data, rows)), memory.weight_of(weight, rows)), None)
         (move, info), _ = sum_over_chunks(summed, batch.rows)
     rate, backed_off = proper_rate(state.q, move, rate)

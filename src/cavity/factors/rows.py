@@ -1,0 +1,111 @@
+"""The rows of X, dense or sparse, and the four products that a generalised linear model needs of them.
+
+A dense X is a matrix. A sparse one is kept as two arrays with a line per row: where its entries are, and what they are,
+filled up with zeros to the longest row. Products with few entries per row are formed entry by entry; where rows are
+longer, a chunk of them at a time is spread out, never all of X.
+"""
+
+from dataclasses import field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from cavity._pytree import pytree
+from cavity.inference.chunks import CHUNK
+
+WORK = 4_000_000  # numbers in the largest work array over a chunk of sparse rows
+FEW = 15  # a scattered product costs about as much as this many in a matrix product, squared
+
+
+@pytree
+class SparseRows:
+    """Rows with few entries; unused places hold the value zero."""
+
+    indices: Any  # (row, entry)
+    values: Any  # (row, entry)
+    n_columns: int = field(metadata={"static": True})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*np.shape(self.values)[:-1], self.n_columns)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def of(cls, matrix: Any) -> "SparseRows":
+        """From a SciPy sparse matrix or array."""
+        matrix = matrix.tocsr()
+        matrix.sum_duplicates()
+        length = np.diff(matrix.indptr)
+        width = max(int(length.max(initial=0)), 1)
+        indices = np.zeros((matrix.shape[0], width), dtype=np.int32)
+        values = np.zeros((matrix.shape[0], width))
+        place = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], length)
+        row = np.repeat(np.arange(matrix.shape[0]), length)
+        indices[row, place], values[row, place] = matrix.indices, matrix.data
+        return cls(indices, values, matrix.shape[1])
+
+    def dense(self) -> Array:
+        """The rows spread out."""
+        flat = self.values.reshape(-1, self.values.shape[-1])
+        line = jnp.arange(len(flat))[:, None]
+        spread = jnp.zeros((len(flat), self.n_columns)).at[line, self.indices.reshape(flat.shape)].add(flat)
+        return spread.reshape(self.shape)
+
+
+def chunk_size(rows: Any) -> int:
+    """How many rows at a time keep work arrays small."""
+    if not isinstance(rows, SparseRows):
+        return CHUNK
+    per_row = rows.n_columns if _is_wide(rows) else rows.values.shape[-1] ** 2
+    return int(np.clip(WORK // per_row, 1, CHUNK))
+
+
+def times(rows: Any, matrix: Array) -> Array:
+    """X B for a vector or a matrix B."""
+    if not isinstance(rows, SparseRows):
+        return rows @ matrix
+    if _is_wide(rows) or jnp.ndim(matrix) == 2:
+        return rows.dense() @ matrix
+    return jnp.sum(rows.values * matrix[rows.indices], axis=-1)
+
+
+def quadratic(rows: Any, matrix: Array) -> Array:
+    """xᵀ B x for every row."""
+    if not isinstance(rows, SparseRows):
+        return jnp.sum((rows @ matrix) * rows, axis=-1)
+    if _is_wide(rows):
+        return quadratic(rows.dense(), matrix)
+    block = matrix[rows.indices[..., :, None], rows.indices[..., None, :]]
+    return jnp.einsum("...i,...ij,...j->...", rows.values, block, rows.values)
+
+
+def weighted_sum(rows: Any, weight: Array) -> Array:
+    """Xᵀ w."""
+    if not isinstance(rows, SparseRows):
+        return rows.T @ weight
+    return jnp.zeros(rows.n_columns).at[rows.indices].add(weight[:, None] * rows.values)
+
+
+def weighted_gram(rows: Any, weight: Array) -> Array:
+    """Xᵀ diag(w) X."""
+    if not isinstance(rows, SparseRows):
+        return rows.T @ (weight[:, None] * rows)
+    if _is_wide(rows):
+        return weighted_gram(rows.dense(), weight)
+    products = weight[:, None, None] * rows.values[:, :, None] * rows.values[:, None, :]
+    zero = jnp.zeros((rows.n_columns, rows.n_columns))
+    return zero.at[rows.indices[:, :, None], rows.indices[:, None, :]].add(products)
+
+
+def spread_out(rows: Any) -> Any:
+    """One row, or several, as dense arrays."""
+    return rows.dense() if isinstance(rows, SparseRows) else rows
+
+
+def _is_wide(rows: SparseRows) -> bool:
+    """Whether matrix products over spread-out rows are cheaper than products entry by entry."""
+    return FEW * rows.values.shape[-1] > rows.n_columns

@@ -1,0 +1,85 @@
+"""Sparse rows give the products, and the fits, of the same rows spread out."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cavity
+from cavity.factors import rows as rows_of
+from tests.registry import assert_trees_close
+
+RNG = np.random.default_rng(5)
+
+
+def random_rows(n, dim, per_row):
+    """A matrix with up to `per_row` entries in each row, one row empty and one entry given in two parts."""
+    matrix = sparse.random_array((n, dim), density=per_row / dim, rng=RNG, format="csr").tolil()
+    matrix[0] = 0.0
+    matrix = matrix.tocoo()
+    return sparse.coo_array(
+        (np.append(matrix.data, [0.5, 0.5]), (np.append(matrix.row, [2, 2]), np.append(matrix.col, [1, 1]))),
+        shape=(n, dim),
+    )
+
+
+@pytest.mark.parametrize(("dim", "per_row"), [(200, 3), (6, 3)], ids=["few entries", "many entries"])
+def test_products(dim, per_row):
+    matrix = random_rows(30, dim, per_row)
+    dense, weight = matrix.toarray(), RNG.normal(size=30)
+    root = RNG.normal(size=(dim, dim))
+    with jax.enable_x64(True):
+        rows = jax.tree.map(jnp.asarray, rows_of.SparseRows.of(matrix))
+        assert rows.shape == (30, dim)
+        np.testing.assert_allclose(rows.dense(), dense, rtol=1e-14)
+        np.testing.assert_allclose(rows_of.times(rows, root), dense @ root, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(rows_of.times(rows, root[0]), dense @ root[0], rtol=1e-12, atol=1e-12)
+        quadratic = np.sum((dense @ root @ root.T) * dense, 1)
+        np.testing.assert_allclose(rows_of.quadratic(rows, root @ root.T), quadratic, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(rows_of.weighted_sum(rows, weight), dense.T @ weight, rtol=1e-12, atol=1e-12)
+        gram = dense.T @ (weight[:, None] * dense)
+        np.testing.assert_allclose(rows_of.weighted_gram(rows, weight), gram, rtol=1e-12, atol=1e-12)
+
+
+POINTS = {
+    "ep": (cavity.ep(), 3),
+    "parallel-ep": (cavity.parallel_ep(), 3),
+    "sep": (cavity.sep(), 3),
+    "aep": (cavity.aep(), 3),
+    "fewer rows than features": (cavity.ep(), 60),
+}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_fits(name):
+    algorithm, dim = POINTS[name]
+    matrix = random_rows(40, dim, 2)
+    y = RNG.choice([-1.0, 1.0], 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        fit = lambda features: cavity.fit(
+            cavity.factors.probit(), cavity.Gaussian.isotropic(dim), (features, y), algorithm, max_sweeps=3
+        )
+        spread, thin = fit(matrix.toarray()), fit(matrix)
+    assert_trees_close(thin.posterior, spread.posterior, rtol=1e-11)
+    np.testing.assert_allclose(thin.log_evidence, spread.log_evidence, rtol=1e-12)
+
+
+def test_a_diagonal_gaussian_takes_sparse_rows_too():
+    matrix, y = random_rows(20, 4, 2), RNG.choice([-1.0, 1.0], 20)
+    prior = cavity.DiagonalGaussian(np.zeros(4), np.ones(4))
+    fit = lambda features: cavity.fit(cavity.factors.probit(), prior, (features, y), cavity.aep())
+    assert_trees_close(fit(matrix).posterior, fit(matrix.toarray()).posterior, rtol=1e-9)
+
+
+def test_sparse_rows_are_checked():
+    fit = lambda features: cavity.fit(
+        cavity.factors.probit(), cavity.Gaussian.isotropic(2), (features, np.ones(3)), cavity.ep()
+    )
+    with pytest.raises(ValueError, match="X must have as many columns as the prior has coefficients, 2; got 3"):
+        fit(sparse.eye_array(3, format="csr"))
+    with pytest.raises(ValueError, match="X must be finite"):
+        fit(sparse.csr_array(np.array([[1.0, np.nan], [0.0, 1.0], [0.0, 0.0]])))
