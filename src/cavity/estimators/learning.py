@@ -1,0 +1,184 @@
+"""One linear function learned from data: its coefficients by the engine, its hyper-parameters by the evidence.
+
+The hyper-parameters are the logarithms of the prior variances and of the noise. log Z is climbed by quasi-Newton steps;
+its gradient in the prior is a posterior second moment, in the noise a difference quotient with the sites held fixed,
+both exact where every datum has a site of its own. Each fit starts from the sites of the last.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.estimators.coefficients import Coefficients
+from cavity.families import Gaussian
+from cavity.inference.named import Algorithm
+from cavity.inference.result import Result
+from cavity.inference.run import fit
+
+VARIANCE_BOUNDS = (-18.0, 25.0)  # of log v
+STEP = 1e-3  # of the difference quotient, in the logarithm of the noise
+LONGEST, STILL = 1.5, 1e-10  # steps in the logarithms: the longest allowed, and one that is none
+MAX_STEPS, MAX_CUTS = 50, 8
+
+
+class Hyper(NamedTuple):
+    """Prior variances by group of features, and the likelihood's noise (None where it has none)."""
+
+    variance: np.ndarray
+    noise: Any
+
+
+class Noise(NamedTuple):
+    """What earlier data said of the noise: where it was, and with how much information about its logarithm."""
+
+    log_value: float
+    information: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that is given."""
+
+    make_factor: Callable[[Any], Any]
+    data: Any
+    weight: np.ndarray
+    coefficients: Coefficients
+    before: Gaussian | None  # what earlier data have added to the prior
+    noise_before: Noise | None
+    noise_information: float  # of these data, about the logarithm of the noise
+    noise_bounds: tuple[float, float]  # of that logarithm
+    algorithm: Algorithm
+    options: dict[str, Any]  # of `fit`
+
+
+class Learned(NamedTuple):
+    """What is found."""
+
+    hyper: Hyper
+    result: Result
+
+
+def learn(task: Task, start: Hyper, learn_variance: bool, learn_noise: bool) -> Learned:
+    """Coefficients at the hyper-parameters given, or at the best ones."""
+    if not (learn_variance or learn_noise):
+        return Learned(start, _fit(task, start))
+    search = _Search(task, start, learn_variance, learn_noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of fits on the way; the last one speaks for itself
+        best = search.climb()
+    return Learned(best, _fit(task, best, search.last))
+
+
+def _fit(task: Task, hyper: Hyper, start: Result | None = None) -> Result:
+    prior = task.coefficients.prior(hyper.variance)
+    prior = prior if task.before is None else prior + task.before
+    factor = task.make_factor(hyper.noise)
+    return fit(factor, prior, task.data, task.algorithm, weights=task.weight, start=start, **task.options)
+
+
+class _Place(NamedTuple):
+    """A point in the space of hyper-parameters, and what is seen there."""
+
+    point: np.ndarray
+    value: float
+    gradient: np.ndarray
+    converged: bool
+
+    def is_above(self, other: "_Place") -> bool:
+        """Whether to prefer this one."""
+        if not (np.isfinite(self.value) and np.all(np.isfinite(self.gradient))) or self.converged < other.converged:
+            return False
+        level = abs(self.value - other.value) <= 1e-10 * (1 + abs(other.value))
+        return self.value > other.value or (level and np.linalg.norm(self.gradient) < np.linalg.norm(other.gradient))
+
+
+class _Search:
+    """The climb of log Z over the free hyper-parameters."""
+
+    def __init__(self, task: Task, start: Hyper, learn_variance: bool, learn_noise: bool) -> None:
+        self.task, self.start, self.learn_variance, self.learn_noise = task, start, learn_variance, learn_noise
+        self.last: Result | None = None
+        n_free = len(self.pack(start))
+        self.bounds = np.full(n_free, VARIANCE_BOUNDS[0]), np.full(n_free, VARIANCE_BOUNDS[1])
+        if learn_noise:
+            self.bounds[0][-1], self.bounds[1][-1] = task.noise_bounds
+
+    def climb(self) -> Hyper:
+        """Quasi-Newton steps of bounded length, from Fisher's information as a first guess of the curvature.
+
+        A step is shortened while the evidence falls by more than rounding or the fit there does not converge; the last
+        steps, too small for the evidence to tell, go by the gradient.
+        """
+        here = self.look(self.pack(self.start))
+        inverse = np.diag(1 / self.information())
+        for _ in range(MAX_STEPS):
+            step = np.clip(inverse @ here.gradient, -LONGEST, LONGEST)
+            there = self.look_ahead(here, step)
+            if there is None:
+                break
+            moved, bent = there.point - here.point, here.gradient - there.gradient
+            if moved @ bent > 0:
+                inverse = bfgs(inverse, moved, bent)
+            here = there
+        return self.unpack(here.point)
+
+    def look_ahead(self, here: "_Place", step: np.ndarray) -> "_Place | None":
+        """A better place along a step, or None if there is none to be found."""
+        for _ in range(MAX_CUTS):
+            point = np.clip(here.point + step, *self.bounds)
+            if np.max(np.abs(point - here.point)) < STILL:
+                return None
+            there = self.look(point)
+            if there.is_above(here):
+                return there
+            step = 0.3 * step
+        return None
+
+    def information(self) -> np.ndarray:
+        """Fisher's, about the logarithm of each free hyper-parameter."""
+        groups = self.task.coefficients.groups
+        parts = [0.5 * np.bincount(groups)] if self.learn_variance else []
+        return np.concatenate([*parts, [self.task.noise_information] if self.learn_noise else []])
+
+    def look(self, point: np.ndarray) -> "_Place":
+        """log Z of all data so far, up to a constant, and its gradient."""
+        task, hyper = self.task, self.unpack(point)
+        result = self.last = _fit(task, hyper, self.last)
+        value, gradient = result.log_evidence, []
+        if self.learn_variance:
+            value += _log_evidence_before(task, hyper)
+            gradient += list(task.coefficients.by_log_variance(result.posterior, hyper.variance))
+        if self.learn_noise:
+            at = lambda shift: result.evidence_with(task.make_factor(float(np.exp(point[-1] + shift))))
+            gradient.append((at(STEP) - at(-STEP)) / (2 * STEP))
+            if task.noise_before is not None:
+                step = point[-1] - task.noise_before.log_value
+                value -= 0.5 * task.noise_before.information * step**2
+                gradient[-1] -= task.noise_before.information * step
+        return _Place(point, value, np.array(gradient), result.converged)
+
+    def pack(self, hyper: Hyper) -> np.ndarray:
+        parts = [np.log(hyper.variance)] if self.learn_variance else []
+        return np.concatenate([*parts, [np.log(hyper.noise)] if self.learn_noise else []])
+
+    def unpack(self, point: np.ndarray) -> Hyper:
+        n_groups = len(self.start.variance)
+        variance = np.exp(point[:n_groups]) if self.learn_variance else self.start.variance
+        return Hyper(variance, float(np.exp(point[-1])) if self.learn_noise else self.start.noise)
+
+
+def bfgs(inverse: np.ndarray, moved: np.ndarray, bent: np.ndarray) -> np.ndarray:
+    """The update of an inverse Hessian of Broyden, Fletcher, Goldfarb and Shanno."""
+    left = np.eye(len(moved)) - np.outer(moved, bent) / (moved @ bent)
+    return left @ inverse @ left.T + np.outer(moved, moved) / (moved @ bent)
+
+
+def _log_evidence_before(task: Task, hyper: Hyper) -> float:
+    """What earlier data said of the prior variance: A(λ₀ + Λ) − A(λ₀) with Λ all they added."""
+    if task.before is None:
+        return 0.0
+    prior = task.coefficients.prior(hyper.variance)
+    return float((prior + task.before).log_partition() - prior.log_partition())

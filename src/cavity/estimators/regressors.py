@@ -1,0 +1,249 @@
+"""Bayesian linear regressors."""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import xlogy
+from sklearn.base import RegressorMixin
+
+from cavity.estimators.linear import LinearEstimator
+from cavity.estimators.predictive import activations
+from cavity.factors import GLM, gaussian, offset_of, poisson, student_t
+
+
+class Components(NamedTuple):
+    """A prediction and where its uncertainty comes from; variances of the two add up to the total."""
+
+    mean: np.ndarray
+    noise_std: np.ndarray  # of an observation whose coefficients are known
+    model_std: np.ndarray  # because the coefficients are not known
+
+
+class LinearRegressor(RegressorMixin, LinearEstimator):
+    """Base of the linear regressors."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from X (n_samples, n_features), targets y and, where given, weights that count rows."""
+        X, y, weight = self._check_data(X, y, sample_weight, first=True)
+        self._learn(X, [y], y, weight, None)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from further rows: the posterior so far is their prior."""
+        first = not hasattr(self, "posterior_")
+        X, y, weight = self._check_data(X, y, sample_weight, first)
+        self._learn(X, [y], y, weight, None if first else self._functions)
+        return self
+
+    def _activations(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        return activations(self._check_features(X), self.posterior_)
+
+    def _noise_variance(self) -> float:
+        raise NotImplementedError
+
+    def predict_components(self, X: Any) -> Components:
+        """Mean of a new observation, and its standard deviation by source: noise, and unknown coefficients."""
+        mean, variance = self._activations(X)
+        return Components(mean, np.full_like(mean, np.sqrt(self._noise_variance())), np.sqrt(variance))
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior predictive mean of each row and, where wanted, its total standard deviation."""
+        mean, noise, model = self.predict_components(X)
+        return (mean, np.hypot(noise, model)) if return_std else mean
+
+
+class GaussianRegressor(LinearRegressor):
+    """Bayesian linear regression: y = xᵀβ + b + noise, noise ~ N(0, noise_variance).
+
+    The posterior is exact. Parameters are those of `ProbitClassifier` without `class_weight`, and
+
+    Parameters
+    ----------
+    noise_variance : float or "auto", default="auto"
+        "auto" learns it by the evidence, together with `prior_variance="auto"` where that is asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cavity import GaussianRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = X @ [1.0, -2.0] + 3.0 + 0.5 * rng.normal(size=200)
+    >>> mean, sd = GaussianRegressor().fit(X, y).predict([[0.0, 0.0]], return_std=True)
+    >>> print(mean.round(1), sd.round(1))
+    [3.] [0.5]
+    """
+
+    def __init__(
+        self,
+        *,
+        noise_variance: Any = "auto",
+        algorithm: Any = "auto",
+        prior_variance: Any = 1.0,
+        feature_groups: Any = None,
+        fit_intercept: bool = True,
+        intercept_variance: float = 100.0,
+        standardize: bool = False,
+        batch_size: int | None = None,
+        forgetting: float = 0.0,
+        max_sweeps: int | None = None,
+        tol: float = 1e-8,
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(
+            algorithm=algorithm,
+            prior_variance=prior_variance,
+            feature_groups=feature_groups,
+            fit_intercept=fit_intercept,
+            intercept_variance=intercept_variance,
+            standardize=standardize,
+            batch_size=batch_size,
+            forgetting=forgetting,
+            max_sweeps=max_sweeps,
+            tol=tol,
+            random_state=random_state,
+        )
+        self.noise_variance = noise_variance
+
+    _noise_name = "noise_variance"
+
+    def _factor(self, noise: Any) -> GLM:
+        return gaussian(noise)
+
+    def _information_per_row(self) -> float:
+        return 0.5
+
+    def _first_noise(self, y: np.ndarray, weight: np.ndarray) -> float:
+        return spread_of(y, weight)
+
+    def _noise_variance(self) -> float:
+        return self.noise_variance_
+
+
+class StudentTRegressor(LinearRegressor):
+    """Bayesian linear regression that forgives outliers: y = xᵀβ + b + scale · t with `df` degrees of freedom.
+
+    Parameters are those of `ProbitClassifier` without `class_weight`, and
+
+    Parameters
+    ----------
+    df : float, default=4.0
+        Degrees of freedom; the smaller, the heavier the tails. The noise has a variance only above 2.
+    scale : float or "auto", default="auto"
+        "auto" learns it by the evidence.
+    """
+
+    def __init__(
+        self,
+        *,
+        df: float = 4.0,
+        scale: Any = "auto",
+        algorithm: Any = "auto",
+        prior_variance: Any = 1.0,
+        feature_groups: Any = None,
+        fit_intercept: bool = True,
+        intercept_variance: float = 100.0,
+        standardize: bool = False,
+        batch_size: int | None = None,
+        forgetting: float = 0.0,
+        max_sweeps: int | None = None,
+        tol: float = 1e-8,
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(
+            algorithm=algorithm,
+            prior_variance=prior_variance,
+            feature_groups=feature_groups,
+            fit_intercept=fit_intercept,
+            intercept_variance=intercept_variance,
+            standardize=standardize,
+            batch_size=batch_size,
+            forgetting=forgetting,
+            max_sweeps=max_sweeps,
+            tol=tol,
+            random_state=random_state,
+        )
+        self.df = df
+        self.scale = scale
+
+    _noise_name = "scale"
+    _least_noise = 1e-3
+
+    def _information_per_row(self) -> float:
+        return 2 * self.df / (self.df + 3)
+
+    def _factor(self, noise: Any) -> GLM:
+        return student_t(self.df, noise)
+
+    def _first_noise(self, y: np.ndarray, weight: np.ndarray) -> float:
+        return np.sqrt(spread_of(y, weight))
+
+    def _noise_variance(self) -> float:
+        return self.scale_**2 * self.df / (self.df - 2) if self.df > 2 else np.inf
+
+
+class PoissonRegressor(LinearRegressor):
+    """Bayesian Poisson regression of counts with a log link: y ~ Poisson(exp(xᵀβ + b + offset)).
+
+    The offset is the logarithm of the exposure: of the time, area or population in which y was counted. Parameters are
+    those of `ProbitClassifier` without `class_weight`. `score` is D², the share of deviance explained.
+    """
+
+    def _factor(self, noise: Any) -> GLM:
+        return offset_of(poisson())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> Self:
+        """Learn from counts y and, where given, an offset or an exposure for each row."""
+        X, y, weight = self._check_data(X, y, sample_weight, first=True)
+        self._learn(X, [(y, as_offset(offset, exposure, len(y)))], y, weight, None)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> Self:
+        """Learn from further rows: the posterior so far is their prior."""
+        first = not hasattr(self, "posterior_")
+        X, y, weight = self._check_data(X, y, sample_weight, first)
+        offset = as_offset(offset, exposure, len(y))
+        self._learn(X, [(y, offset)], y, weight, None if first else self._functions)
+        return self
+
+    def predict_components(self, X: Any, offset: Any = None, exposure: Any = None) -> Components:
+        """Mean count of each row, and its standard deviation by source: counting, and unknown coefficients."""
+        mean, variance = self._activations(X)
+        rate = np.exp(mean + as_offset(offset, exposure, len(mean)) + 0.5 * variance)  # E of a log-normal
+        return Components(rate, np.sqrt(rate), rate * np.sqrt(np.expm1(variance)))
+
+    def predict(self, X: Any, return_std: bool = False, offset: Any = None, exposure: Any = None) -> Any:
+        """Posterior predictive mean of each count and, where wanted, its total standard deviation."""
+        mean, noise, model = self.predict_components(X, offset, exposure)
+        return (mean, np.hypot(noise, model)) if return_std else mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> float:
+        """D² = 1 − deviance of the predicted means / deviance of the mean."""
+        y, mean = np.asarray(y, dtype=float), self.predict(X, offset=offset, exposure=exposure)
+        deviance = lambda rate: float(np.average(xlogy(y, y / rate) - y + rate, weights=sample_weight))
+        return 1 - deviance(mean) / deviance(np.average(y, weights=sample_weight))
+
+
+def spread_of(y: np.ndarray, weight: np.ndarray) -> float:
+    """The variance of y, or one where it has none."""
+    mean = np.average(y, weights=weight)
+    variance = float(np.average((y - mean) ** 2, weights=weight))
+    return variance if variance > 0 else 1.0
+
+
+def as_offset(offset: Any, exposure: Any, n_rows: int) -> np.ndarray:
+    """What is added to the activation: the offset, or the logarithm of the exposure."""
+    if offset is not None and exposure is not None:
+        raise ValueError("offset and exposure must not both be given: an offset is the logarithm of an exposure.")
+    name, value = ("exposure", exposure) if exposure is not None else ("offset", 0.0 if offset is None else offset)
+    value = np.asarray(value, dtype=float)
+    if value.shape not in [(), (n_rows,)]:
+        raise ValueError(f"{name} must be a number or have one entry per row, ({n_rows},); got shape {value.shape}.")
+    if not np.all(np.isfinite(value)) or (name == "exposure" and np.any(value <= 0)):
+        raise ValueError(f"{name} must be finite{' and positive' if name == 'exposure' else ''}.")
+    return np.broadcast_to(np.log(value) if name == "exposure" else value, (n_rows,)).astype(float)

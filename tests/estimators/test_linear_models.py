@@ -1,0 +1,203 @@
+"""What the linear models compute: against closed forms, the engine itself, and brute force."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import expit, log_expit
+from scipy.stats import multivariate_normal, norm
+
+import cavity
+from tests.registry import thinned
+
+RNG = np.random.default_rng(8)
+N = 120
+X = RNG.normal(size=(N, 3)) * [1.0, 5.0, 0.2] + [0.0, 30.0, -1.0]
+ACTIVATION = (X - X.mean(0)) / X.std(0) @ [1.0, -0.5, 0.3] + 0.4
+LABELS = np.where(ACTIVATION + RNG.logistic(size=N) > 0, "yes", "no")
+NOISY = ACTIVATION + 0.5 * RNG.normal(size=N)
+
+
+def test_the_posterior_is_that_of_the_engine():
+    model = cavity.ProbitClassifier(prior_variance=2.0, intercept_variance=7.0).fit(X, LABELS)
+    prior = cavity.Gaussian(np.zeros(4), np.diag([0.5, 0.5, 0.5, 1 / 7]))
+    design, y = np.column_stack([X, np.ones(N)]), np.where(LABELS == "yes", 1.0, -1.0)
+    result = cavity.fit(cavity.factors.probit(), prior, (design, y), cavity.ep(), tol=1e-9)
+    assert result.posterior.kl(model.posterior_) < 1e-10
+    assert model.log_evidence_ == pytest.approx(result.log_evidence, abs=1e-7)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_standardised_coefficients_are_reported_in_the_units_of_the_features(fit_intercept):
+    given = cavity.ProbitClassifier(standardize=True, fit_intercept=fit_intercept).fit(X, LABELS)
+    scaled = (X - X.mean(0) * fit_intercept) / X.std(0)
+    by_hand = cavity.ProbitClassifier(fit_intercept=fit_intercept).fit(scaled, LABELS)
+    np.testing.assert_allclose(given.coef_ * X.std(0), by_hand.coef_, rtol=1e-6)
+    np.testing.assert_allclose(given.predict_proba(X), by_hand.predict_proba(scaled), rtol=1e-6)
+    assert given.log_evidence_ == pytest.approx(by_hand.log_evidence_, abs=1e-6)
+    sd = np.sqrt(np.diag(given.posterior_.covariance))[:3] * X.std(0)
+    np.testing.assert_allclose(sd, np.sqrt(np.diag(by_hand.posterior_.covariance))[:3], rtol=1e-6)
+
+
+def test_far_features_are_standardised_without_loss():
+    far = X + np.array([0.0, 1e5, 0.0])
+    near, there = (cavity.GaussianRegressor(standardize=True).fit(A, NOISY) for A in (X, far))
+    np.testing.assert_allclose(there.predict(far), near.predict(X), rtol=1e-4)
+
+
+def test_gaussian_regression_is_exact_at_the_learned_noise():
+    model = cavity.GaussianRegressor().fit(X, NOISY)
+    design = np.column_stack([X, np.ones(N)])
+    prior = np.diag([1.0, 1.0, 1.0, 100.0])
+    log_evidence = lambda noise: multivariate_normal(np.zeros(N), design @ prior @ design.T + noise * np.eye(N)).logpdf(
+        NOISY
+    )
+    assert model.log_evidence_ == pytest.approx(log_evidence(model.noise_variance_), abs=1e-6)
+    for factor in (0.99, 1.01):  # the learned noise is the best
+        assert log_evidence(factor * model.noise_variance_) < model.log_evidence_
+    covariance = np.linalg.inv(np.linalg.inv(prior) + design.T @ design / model.noise_variance_)
+    np.testing.assert_allclose(model.posterior_.covariance, covariance, rtol=1e-6)
+    _, total = model.predict(X[:5], return_std=True)
+    parts = model.predict_components(X[:5])
+    np.testing.assert_allclose(total**2, parts.noise_std**2 + parts.model_std**2)
+    np.testing.assert_allclose(parts.model_std**2, np.sum((design[:5] @ covariance) * design[:5], 1), rtol=1e-6)
+
+
+def test_the_learned_prior_variance_maximises_the_evidence():
+    groups = [0, 0, 1]
+    model = cavity.ProbitClassifier(prior_variance="auto", standardize=True, feature_groups=groups).fit(X, LABELS)
+    assert model.prior_variance_.shape == (2,)
+    shared = cavity.ProbitClassifier(prior_variance="auto", standardize=True).fit(X, LABELS)
+    refit = lambda v: cavity.ProbitClassifier(prior_variance=v, standardize=True).fit(X, LABELS).log_evidence_
+    assert refit(shared.prior_variance_) == pytest.approx(shared.log_evidence_, abs=1e-7)
+    assert shared.log_evidence_ > max(refit(0.8 * shared.prior_variance_), refit(1.25 * shared.prior_variance_))
+    assert model.log_evidence_ >= shared.log_evidence_
+
+
+def test_predictions_integrate_over_the_posterior():
+    for model, likelihood in ((cavity.ProbitClassifier(), norm.cdf), (cavity.LogisticClassifier(), expit)):
+        model.fit(X, LABELS)
+        far = np.concatenate([X[:3], 40 * X[:2]])
+        design = np.column_stack([far, np.ones(5)])
+        mean = design @ model.posterior_.mean
+        sd = np.sqrt(np.sum((design @ model.posterior_.covariance) * design, 1))
+        for row, m, s in zip(model.predict_proba(far), mean, sd, strict=True):
+            integrand = lambda t, m=m, s=s, f=likelihood: norm.pdf(t) * f(m + s * t)
+            exact = quad(integrand, -12, 12, points=[np.clip(-m / s, -11, 11)], epsabs=1e-12)[0]
+            np.testing.assert_allclose(row, [1 - exact, exact], atol=1e-9)
+
+
+def test_log_probabilities_keep_their_digits_in_the_tail():
+    model = cavity.LogisticClassifier(prior_variance=100.0).fit([[-1.0], [1.0]], [0, 1])
+    model._functions = [model._functions[0]._replace(posterior=cavity.Gaussian([1e9, 0.0], np.diag([1e9, 1e9])))]
+    np.testing.assert_allclose(model.predict_log_proba([[-700.0]])[0, 1], log_expit(-700.0), rtol=1e-6)
+
+
+def test_several_classes_are_normalised_odds():
+    labels = np.digitize(ACTIVATION, [-0.5, 0.8])
+    model = cavity.LogisticClassifier(standardize=True).fit(X, labels)
+    probability = model.predict_proba(X)
+    np.testing.assert_allclose(probability.sum(1), 1.0)
+    each = []
+    for label in range(3):
+        binary = cavity.LogisticClassifier(standardize=True).fit(X, labels == label).predict_proba(X)
+        each.append(binary[:, 1] / binary[:, 0])
+    np.testing.assert_allclose(probability, np.column_stack(each) / np.sum(each, 0)[:, None], rtol=1e-6)
+    assert model.posterior_.mean.shape == (3, 4)
+
+
+def test_weights_count_rows_and_class_weights_are_weights():
+    weight = RNG.integers(0, 4, N).astype(float)
+    weighted = cavity.ProbitClassifier().fit(X, LABELS, sample_weight=weight)
+    repeated = cavity.ProbitClassifier().fit(X.repeat(weight.astype(int), 0), LABELS.repeat(weight.astype(int)))
+    np.testing.assert_allclose(weighted.posterior_.mean, repeated.posterior_.mean, rtol=1e-6)
+    by_class = cavity.ProbitClassifier(class_weight={"yes": 2.0, "no": 0.5}).fit(X, LABELS)
+    by_hand = cavity.ProbitClassifier().fit(X, LABELS, sample_weight=np.where(LABELS == "yes", 2.0, 0.5))
+    np.testing.assert_allclose(by_class.posterior_.mean, by_hand.posterior_.mean, rtol=1e-8)
+
+
+def test_exposure_is_an_offset_and_rates_are_recovered():
+    exposure = RNG.uniform(0.5, 20.0, 400)
+    features = RNG.normal(size=(400, 2))
+    y = RNG.poisson(exposure * np.exp(features @ [0.5, -0.3] + 1.0))
+    model = cavity.PoissonRegressor().fit(features, y, exposure=exposure)
+    np.testing.assert_allclose(model.posterior_.mean, [0.5, -0.3, 1.0], atol=0.1)
+    same = cavity.PoissonRegressor().fit(features, y, offset=np.log(exposure))
+    np.testing.assert_allclose(same.posterior_.mean, model.posterior_.mean, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(features, exposure=exposure), exposure * model.predict(features))
+    assert model.score(features, y, exposure=exposure) > 0.7
+    with pytest.raises(ValueError, match="offset and exposure must not both be given"):
+        model.predict(features, offset=0.0, exposure=1.0)
+
+
+def test_outliers_do_not_move_a_student_t():
+    y = NOISY.copy()
+    y[:6] += 50.0
+    robust = cavity.StudentTRegressor(standardize=True).fit(X, y)
+    clean = cavity.GaussianRegressor(standardize=True).fit(X[6:], NOISY[6:])
+    np.testing.assert_allclose(robust.coef_ * X.std(0), clean.coef_ * X.std(0), atol=0.12)
+    assert 0.2 < robust.scale_ < 0.7
+
+
+def test_chunks_are_bayesian_updates():
+    whole = cavity.GaussianRegressor(noise_variance=0.25).fit(X, NOISY)
+    parts = cavity.GaussianRegressor(noise_variance=0.25)
+    for chunk in np.array_split(np.arange(N), 4):
+        parts.partial_fit(X[chunk], NOISY[chunk])
+    np.testing.assert_allclose(parts.posterior_.mean, whole.posterior_.mean, rtol=1e-8)
+    np.testing.assert_allclose(parts.posterior_.covariance, whole.posterior_.covariance, rtol=1e-8)
+    assert parts.log_evidence_ == pytest.approx(whole.log_evidence_, abs=1e-7)
+
+
+def test_each_chunk_gets_ep_with_the_last_posterior_as_prior():
+    first, second = np.arange(60), np.arange(60, N)
+    model = cavity.ProbitClassifier().partial_fit(X[first], LABELS[first], classes=["no", "yes"])
+    prior = model.posterior_
+    model.partial_fit(X[second], LABELS[second])
+    design, y = np.column_stack([X[second], np.ones(60)]), np.where(LABELS[second] == "yes", 1.0, -1.0)
+    result = cavity.fit(cavity.factors.probit(), prior, (design, y), cavity.ep(), tol=1e-9)
+    assert result.posterior.kl(model.posterior_) < 1e-9
+
+
+def test_a_learned_noise_gathers_over_chunks():
+    model = cavity.GaussianRegressor()
+    for chunk in np.array_split(np.arange(N), 4):
+        model.partial_fit(X[chunk], NOISY[chunk])
+    whole = cavity.GaussianRegressor().fit(X, NOISY)
+    assert model.noise_variance_ == pytest.approx(whole.noise_variance_, rel=0.1)
+
+
+def test_forgetting_follows_a_drift():
+    chunks = [(RNG.normal(size=(50, 1)), 1.0 if t < 10 else -1.0) for t in range(20)]
+    keep, forget = (
+        cavity.GaussianRegressor(noise_variance=0.1),
+        cavity.GaussianRegressor(noise_variance=0.1, forgetting=0.5),
+    )
+    for features, slope in chunks:
+        for model in (keep, forget):
+            model.partial_fit(features, slope * features[:, 0])
+    assert abs(keep.coef_[0]) < 0.3
+    assert forget.coef_[0] < -0.95
+    assert forget.posterior_.variance[0] > keep.posterior_.variance[0]
+
+
+NAMES = ["sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", "svi", cavity.ep()]
+
+
+@pytest.mark.parametrize("algorithm", thinned(NAMES, lambda name: name not in ("power-ep", "vmp", "svi")))
+def test_every_algorithm_by_name(algorithm):
+    y = np.where(LABELS == "yes", 1, 0)
+    model = cavity.ProbitClassifier(algorithm=algorithm, standardize=True, tol=1e-6).fit(X, y)
+    reference = cavity.ProbitClassifier(standardize=True).fit(X, y)
+    assert reference.posterior_.kl(model.posterior_) < (2.0 if algorithm == "adf" else 0.05)
+
+
+def test_mistakes_in_chunks_are_named():
+    model = cavity.ProbitClassifier()
+    with pytest.raises(ValueError, match="classes must list all labels"):
+        model.partial_fit(X, LABELS)
+    with pytest.raises(ValueError, match="y must hold labels among"):
+        model.partial_fit(X, LABELS, classes=["no", "maybe"])
+    with pytest.raises(ValueError, match="at least two classes"):
+        model.fit(X, np.ones(N))
+    with pytest.raises(ValueError, match="needs all data at once"):
+        cavity.ProbitClassifier(class_weight="balanced").partial_fit(X, LABELS, classes=["no", "yes"])
