@@ -128,7 +128,7 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
             else:
                 m, v = marginals(features, cavity_mean, cavity_covariance)
                 site, valid, _ = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, v >= 0)
-            present = memory.present(weight) if own else shared
+            present = memory.present(weight)  # of its own site, whichever cavity that was formed from
             m, v = marginals(features, mean, covariance)
             cavity_m, cavity_v, _ = without(site, m, v, power * present)
             tilt = jax.vmap(lambda *row: model.factor.likelihood.tilt(*row, power))(y, cavity_m, cavity_v)

@@ -106,10 +106,10 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     own = plan.slot.ndim == 2
 
     def term(row: Array, datum: Any) -> tuple[Any, Array, Array]:
-        slot = model.slot[row]
-        site, valid, present = memory.read(sites, slot), jnp.asarray(True), memory.present(model.counts[slot])
+        slot, present = model.slot[row], memory.present(model.weight[row])
+        site, valid = memory.read(sites, slot), jnp.asarray(True)
         if not own:
-            asked = pull(model.factor, q, site, datum, present, power)
+            asked = pull(model.factor, q, site, datum, memory.present(model.counts[slot]), power)
             site, valid = select(asked.valid, site + asked.move, 0.0 * site), asked.valid
         cavity = q - (power * present) * site
         removed = dot(site, moments) if power == 0 else log_mean_of_site(cavity, site, power)
