@@ -1,4 +1,7 @@
-"""The Python in README.md and in the pages of docs/ runs, top to bottom, one namespace for each page."""
+"""The Python in README.md and in the pages of docs/ runs, top to bottom, one namespace for each page.
+
+A block without a language, after one of Python and the words "It prints", is what it prints.
+"""
 
 import re
 from pathlib import Path
@@ -6,25 +9,32 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\nIt prints\n\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if BLOCK.search(page.read_text())]
 
 
-def blocks(page: Path) -> list[str]:
-    """The code of each block, after as many empty lines as stand before it: tracebacks then give the page's lines."""
+def blocks(page: Path) -> list[tuple[str, str | None]]:
+    """The code of each block and what it should print, if the page says.
+
+    Code comes after as many empty lines as stand before it: tracebacks then give the page's lines.
+    """
     text = page.read_text()
-    return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in BLOCK.finditer(text)]
+    return [("\n" * text.count("\n", 0, found.start(1)) + found[1], found[2]) for found in BLOCK.finditer(text)]
 
 
 def test_pages_are_found() -> None:
+    assert any(printed for _, printed in blocks(ROOT / "README.md"))
     assert {"README.md", "algorithms.md", "extending.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_runs(page: Path) -> None:
+def test_code_runs(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, object] = {"__name__": page.stem}
-    for code in blocks(page):
+    for code, printed in blocks(page):
+        capsys.readouterr()
         exec(compile(code, str(page), "exec"), namespace)
+        if printed is not None:
+            assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize(
