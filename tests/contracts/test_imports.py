@@ -1,4 +1,4 @@
-"""Layers: linalg, special, quadrature → families → inference → factors → estimators → experiments → cli; never back."""
+"""Layers, from linalg to cli: each imports only from those before it."""
 
 import ast
 import subprocess
@@ -19,6 +19,7 @@ LAYERS = [
     "inference",
     "factors",
     "estimators",
+    "diagnostics",
     "experiments",
     "cli",
 ]

@@ -13,7 +13,6 @@ from cavity.estimators.linear import LinearEstimator
 from cavity.estimators.predictive import activations, log_mean
 from cavity.factors import GLM, logit, probit
 from cavity.factors.likelihoods import Logit
-from cavity.families import Gaussian
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):
@@ -92,12 +91,20 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return self._update(X, y, weight, first)
 
     def _update(self, X: Any, y: np.ndarray, weight: np.ndarray, first: bool) -> Self:
+        targets, weight = self._targets(y, weight)
+        self._learn(X, targets, y, weight, None if first else self._functions)
+        return self
+
+    def _targets(self, y: np.ndarray, weight: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """±1 for each linear function, and the weights with those of the classes."""
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self.class_weight, y)
         positive = self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
-        targets = [np.where(y == label, 1.0, -1.0) for label in positive]
-        self._learn(X, targets, y, weight, None if first else self._functions)
-        return self
+        return [np.where(y == label, 1.0, -1.0) for label in positive], weight
+
+    def _as_fitted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, list[Any], np.ndarray]:
+        X, y, weight = self._check_data(X, y, sample_weight, first=False)
+        return X, *self._targets(y, weight)
 
     def _activations(self, X: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         X = self._check_features(X)
@@ -200,9 +207,3 @@ class LogisticClassifier(LinearClassifier):
 
     def _log_probability(self, y: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return log_mean(Logit(), np.full(len(mean), y), mean, variance)
-
-
-def posteriors(classifier: LinearClassifier) -> list[Gaussian]:
-    """The posterior of each linear function."""
-    check_is_fitted(classifier)
-    return [function.posterior for function in classifier._functions]

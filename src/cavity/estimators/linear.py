@@ -121,7 +121,13 @@ class LinearEstimator(BaseEstimator):
             self._learn_function(design, target, y, weight, known)
             for target, known in zip(targets, before, strict=True)
         ]
+        self._n_chunks: int = 1 if functions is None else self._n_chunks + 1
         self._publish()
+
+    def _as_fitted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, list[Any], np.ndarray]:
+        """Rows as learning saw them: features, one target per function, and weights."""
+        X, y, weight = self._check_data(X, y, sample_weight, first=False)
+        return X, [y], weight
 
     def _learn_function(
         self, design: Any, target: Any, y: np.ndarray, weight: np.ndarray, known: Function | None

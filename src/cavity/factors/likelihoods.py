@@ -206,6 +206,9 @@ class Offset:
             raise ValueError("y must be a pair (y, offset) of observations and what is added to their activations.")
         return self.likelihood.check(y[0]), _check_finite(y[1], "offset")
 
+    def log_lik(self, y: tuple[Array, Array], a: Array) -> Array:
+        return self.likelihood.log_lik(y[0], a + y[1])
+
     def tilt(self, y: tuple[Array, Array], mean: Array, variance: Array, power: float) -> Tilt:
         return self.likelihood.tilt(y[0], mean + y[1], variance, power)
 

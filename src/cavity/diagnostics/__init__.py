@@ -1,0 +1,19 @@
+"""How good a posterior is, and how good its predictions are."""
+
+from cavity.diagnostics.importance import ImportanceCheck, importance_check
+from cavity.diagnostics.linear import PosteriorCheck, check_posterior
+from cavity.diagnostics.scores import Calibration, Scores, calibration_curve, score
+from cavity.diagnostics.second_order import correction, tilted_cumulants
+
+__all__ = [
+    "Calibration",
+    "ImportanceCheck",
+    "PosteriorCheck",
+    "Scores",
+    "calibration_curve",
+    "check_posterior",
+    "correction",
+    "importance_check",
+    "score",
+    "tilted_cumulants",
+]

@@ -1,0 +1,126 @@
+"""Whether a linear model's posterior can be believed: its importance weights, and EP's evidence to second order."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.diagnostics.importance import importance_check
+from cavity.diagnostics.second_order import correction, tilted_cumulants
+from cavity.estimators.linear import Function, LinearEstimator, with_ones
+from cavity.factors.line import Line, ask, without
+
+DRAWS_AT_ONCE = 256
+MOST_ROWS = 4000  # in the pairs of the second-order term; of more, so many are drawn
+SWEEPS = 50
+
+
+class PosteriorCheck(NamedTuple):
+    """What can be said of a posterior without knowing the exact one."""
+
+    khat: float  # tail of the importance weights: below 0.5 good, above 0.7 do not trust the posterior
+    effective_share: float  # of draws from the posterior, as draws from the exact one
+    log_evidence: float  # by importance sampling; as good as khat
+    correction: float  # second-order estimate of log Z − log Z_EP; not small where EP is poor
+
+    @property
+    def reliable(self) -> bool:
+        """Whether both say so: khat below 0.7 and a correction below a tenth of a nat."""
+        return self.khat < 0.7 and abs(self.correction) < 0.1
+
+
+def check_posterior(
+    model: LinearEstimator, X: Any, y: Any, sample_weight: Any = None, n_draws: int = 20_000, random_state: Any = 0
+) -> Any:
+    """Check a fitted linear model against the data it was fitted to; a list where it has one function per class.
+
+    >>> import numpy as np
+    >>> from cavity import ProbitClassifier
+    >>> from cavity.diagnostics import check_posterior
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = X @ [1.0, -1.0] > 0.3
+    >>> check_posterior(ProbitClassifier().fit(X, y), X, y).reliable
+    True
+    """
+    check_is_fitted(model)
+    if model._n_chunks > 1:
+        raise ValueError("model must have been fitted at once: the rows of earlier chunks are not in X.")
+    X, targets, weight = model._as_fitted(X, y, sample_weight)
+    design = with_ones(X) if model.fit_intercept else X
+    rng = check_random_state(random_state)
+    checks = [
+        _check(model, function, design, target, weight, n_draws, rng)
+        for function, target in zip(model._functions, targets, strict=True)
+    ]
+    return checks if len(checks) > 1 else checks[0]
+
+
+def _check(
+    model: LinearEstimator,
+    function: Function,
+    design: Any,
+    target: Any,
+    weight: np.ndarray,
+    n_draws: int,
+    rng: np.random.RandomState,
+) -> PosteriorCheck:
+    posterior, likelihood = function.posterior, model._factor(function.hyper.noise).likelihood
+    prior = model._coefficients.prior(function.hyper.variance)
+    root = np.linalg.cholesky(posterior.covariance)
+    draws = np.asarray(posterior.mean) + rng.standard_normal((n_draws, len(root))) @ root.T
+    log_joint = np.empty(n_draws)
+    for start in range(0, n_draws, DRAWS_AT_ONCE):
+        part = draws[start : start + DRAWS_AT_ONCE]
+        log_lik = _log_lik(likelihood, target, np.asarray((design @ part.T).T))
+        log_joint[start : start + DRAWS_AT_ONCE] = log_lik @ weight + prior.log_prob(part)
+    weights = importance_check(log_joint - posterior.log_prob(draws))
+    share = weights.effective_size / n_draws
+    return PosteriorCheck(
+        weights.khat, share, weights.log_evidence, _second_order(likelihood, posterior, design, target, weight, rng)
+    )
+
+
+def _second_order(
+    likelihood: Any, posterior: Any, design: Any, target: Any, weight: np.ndarray, rng: np.random.RandomState
+) -> float:
+    """The correction; from a sample of the rows, each standing for several, where there are many."""
+    kept = np.flatnonzero(weight > 0)
+    if len(kept) > MOST_ROWS:
+        kept = rng.choice(kept, MOST_ROWS, replace=False)
+    copies = weight[kept] * (weight.sum() / weight[kept].sum())
+    rows = design[kept].toarray() if hasattr(design, "toarray") else design[kept]
+    target = jax.tree.map(lambda leaf: leaf[kept], target)
+    covariance = rows @ posterior.covariance @ rows.T
+    mean, variance = rows @ posterior.mean, np.diag(covariance)
+    with jax.enable_x64(True):
+        cavity = [np.asarray(part) for part in _own_cavities(likelihood, target, mean, variance, weight[kept])]
+    cumulants = tilted_cumulants(lambda grid: _log_lik(likelihood, target, grid.T).T, cavity[0], cavity[1], cavity[2:])
+    return correction(*cumulants, covariance, copies)
+
+
+@jax.jit
+def _own_cavities(likelihood: Any, y: Any, mean: Any, variance: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
+    """Mean and variance of every row's own cavity, and of its tilted distribution, at q's marginals."""
+    present = jax.numpy.minimum(weight, 1.0)
+
+    def one(y: Any, m: Any, v: Any, present: Any) -> tuple[Any, Any, Any, Any]:
+        def refine(_: Any, site: Line) -> Line:
+            asked = ask(likelihood, y, *without(site, m, v, present), 1.0)
+            half = lambda old, new: 0.5 * (old + new)
+            return Line(half(site.shift, asked.site.shift), half(site.precision, asked.site.precision))
+
+        site = jax.lax.fori_loop(0, SWEEPS, refine, Line(0.0 * m, 0.0 * m))
+        cavity_mean, cavity_variance, _ = without(site, m, v, present)
+        tilt = likelihood.tilt(y, cavity_mean, cavity_variance, 1.0)
+        tilted_mean = cavity_mean + cavity_variance * tilt.slope
+        return cavity_mean, cavity_variance, tilted_mean, cavity_variance * tilt.shrinkage
+
+    return jax.vmap(one)(y, mean, variance, present)
+
+
+def _log_lik(likelihood: Any, y: Any, activation: np.ndarray) -> np.ndarray:
+    """log p(y|a) for activations (…, row)."""
+    with jax.enable_x64(True):
+        return np.asarray(likelihood.log_lik(y, jax.numpy.asarray(activation)))
