@@ -15,18 +15,19 @@ class Calibration(NamedTuple):
 
 
 def calibration_curve(y: Any, probability: Any, n_bins: int = 10) -> Calibration:
-    """Predicted against observed frequencies of y ∈ {0, 1} in bins of equal count.
+    """Predicted against observed frequencies of y ∈ {0, 1}, in bins between quantiles of the prediction.
 
-    >>> import numpy as np
-    >>> calibration_curve([0, 1, 1, 1], [0.1, 0.9, 0.9, 0.9], n_bins=2).error.round(3).item()
-    0.1
+    Equal predictions share a bin, so the order of the rows does not matter.
+
+    >>> calibration_curve([0, 1, 1, 1], [0.1, 0.9, 0.9, 0.9], n_bins=2).predicted
+    array([0.1, 0.9])
     """
     y, probability = check_binary(y, probability)
-    parts = [part for part in np.array_split(np.argsort(probability, kind="stable"), n_bins) if len(part)]
-    predicted = np.array([probability[part].mean() for part in parts])
-    observed = np.array([y[part].mean() for part in parts])
-    size = np.array([len(part) for part in parts])
-    return Calibration(predicted, observed, size, np.sum(size * np.abs(predicted - observed)) / len(y))
+    edges = np.quantile(probability, np.linspace(0, 1, n_bins + 1)[1:-1])
+    _, bins, size = np.unique(np.searchsorted(edges, probability, side="right"), return_inverse=True, return_counts=True)
+    predicted = np.bincount(bins, weights=probability) / size
+    observed = np.bincount(bins, weights=y) / size
+    return Calibration(predicted, observed, size, float(np.sum(size * np.abs(predicted - observed)) / len(y)))
 
 
 class Scores(NamedTuple):
@@ -45,7 +46,7 @@ def score(y: Any, probability: Any) -> Scores:
     return Scores(
         float(-np.mean(np.log(np.maximum(given, 1e-300)))),
         float(np.mean((y - probability) ** 2)),
-        float(calibration_curve(y, probability).error),
+        calibration_curve(y, probability).error,
         float(np.mean(given < 0.5)),
     )
 
