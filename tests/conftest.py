@@ -4,14 +4,23 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
-# XLA's newer emitters take twice as long to compile what runs for milliseconds. An unknown flag would end the process.
-if tuple(map(int, version("jaxlib").split(".")[:2])) <= (0, 10):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
-
 import jax
 import pytest
 
 MAPS, ENOUGH = Path("/proc/self/maps"), 25_000  # of the 65,530 that most Linux systems allow a process
+
+# XLA takes most of its time to optimise what then runs for milliseconds. It would end the process on an unknown flag.
+KNOWN_JAXLIB = (0, 10)
+COMPILE_FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+LEAVE_AS_IT_IS = "--xla_backend_optimization_level=0"
+
+
+def pytest_configure(config):
+    """Set the flags before the first program is compiled; slow tests run long enough to be worth optimising."""
+    if tuple(map(int, version("jaxlib").split(".")[:2])) <= KNOWN_JAXLIB:
+        quick = config.getoption("markexpr") == "not slow"
+        flags = [os.environ.get("XLA_FLAGS", ""), COMPILE_FASTER, LEAVE_AS_IT_IS if quick else ""]
+        os.environ["XLA_FLAGS"] = " ".join(flags)
 
 
 @pytest.fixture(autouse=True)
