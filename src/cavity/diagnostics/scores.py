@@ -24,7 +24,8 @@ def calibration_curve(y: Any, probability: Any, n_bins: int = 10) -> Calibration
     """
     y, probability = check_binary(y, probability)
     edges = np.quantile(probability, np.linspace(0, 1, n_bins + 1)[1:-1])
-    _, bins, size = np.unique(np.searchsorted(edges, probability, side="right"), return_inverse=True, return_counts=True)
+    place = np.searchsorted(edges, probability, side="right")
+    _, bins, size = np.unique(place, return_inverse=True, return_counts=True)
     predicted = np.bincount(bins, weights=probability) / size
     observed = np.bincount(bins, weights=y) / size
     return Calibration(predicted, observed, size, float(np.sum(size * np.abs(predicted - observed)) / len(y)))
