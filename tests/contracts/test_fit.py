@@ -228,6 +228,32 @@ def test_a_fit_can_begin_where_another_ended(algorithm):
         probit(algorithm, start=pickle.loads(pickle.dumps(first)))
 
 
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning")
+def test_a_fit_goes_on_in_steps_as_in_one_piece():
+    # the halving rate within a sweep and a schedule of the user's both know how many sweeps came before
+    for algorithm in (cavity.sep(batch_size=5), cavity.sep(batch_size=5, rate=cavity.robbins_monro())):
+        result = None
+        for _ in range(3):
+            result = probit(algorithm, max_sweeps=4, start=result, tol=0)
+        thirteenth = probit(algorithm, max_sweeps=1, start=result, tol=0)
+        whole = probit(algorithm, max_sweeps=13, tol=0)
+        if algorithm.rate is not None:
+            assert thirteenth.history.rate[0] == pytest.approx(whole.history.rate[12])
+        assert whole.posterior.kl(thirteenth.posterior) < 1e-4
+
+
+def test_rounding_is_not_taken_for_slow_convergence():
+    # more features than rows and hardly any noise: activations are known so well that rounding moves q by 1e-9 sd
+    rng = np.random.default_rng(42)
+    features, y = rng.uniform(size=(15, 30)), rng.integers(0, 3, 15).astype(float)
+    factor, prior = cavity.factors.student_t(4.0, 1e-4), cavity.Gaussian.isotropic(30)
+    first = cavity.fit(factor, prior, (features, y), cavity.ep(batch_size=2), tol=1e-10)
+    assert first.converged
+    assert first.n_sweeps < 60
+    assert first.history.change[-1] < 1e-7
+    assert first.history.rate[-1] == 1.0
+
+
 def test_the_evidence_of_another_noise_moves_as_that_of_a_refit():
     y = X @ [1.0, -1.0] + 0.7 * np.random.default_rng(3).normal(size=50)
     fit = lambda noise: cavity.fit(cavity.factors.gaussian(noise), PRIOR, (X, y), cavity.ep())
@@ -283,6 +309,10 @@ def test_settings_out_of_range_are_named(options, message):
         (lambda: probit(cavity.dsep(groups=np.zeros(3, int))), "groups must have one label per row"),
         (lambda: probit("ep"), "algorithm must be one of"),
         (lambda: cavity.robbins_monro(decay=0.3), "decay must lie"),
+        (lambda: cavity.robbins_monro("a"), "decay must be a positive finite number"),
+        (lambda: cavity.Algorithm("all", 1, groups=np.zeros(50, int)), "groups must be None"),
+        (lambda: probit(cavity.aep()).evidence_with(cavity.factors.poisson()), "factor must be of the kind"),
+        (lambda: probit(cavity.aep()).evidence_with("probit"), "factor must be of the kind"),
         (lambda: cavity.Algorithm(5, None), "groups must be given for n_sites=5"),
         (lambda: cavity.Algorithm(2, None, groups=np.arange(50) % 6), "groups must hold labels below"),
         (lambda: cavity.Algorithm("all", 10, replace=True), "replace must be False"),

@@ -99,6 +99,7 @@ def test_draws_have_the_posterior_s_moments():
     ("options", "message"),
     [
         ({"algorithm": "laplace"}, "algorithm must be one of 'auto', 'ep'"),
+        ({"algorithm": ["ep"]}, "algorithm must be one of 'auto', 'ep'"),
         ({"prior_variance": -1.0}, "prior_variance must be a positive finite number"),
         ({"prior_variance": "learn"}, "prior_variance must be a positive number or 'auto'"),
         ({"intercept_variance": 0.0}, "intercept_variance must be a positive finite number"),
@@ -110,3 +111,17 @@ def test_draws_have_the_posterior_s_moments():
 def test_parameters_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         cavity.ProbitClassifier(**options).fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cavity.StudentTRegressor(df="a").fit(X, X[:, 0]), "df must be a positive finite number"),
+        (lambda: cavity.PoissonRegressor().fit(X, LABELS, offset="a"), "offset must be numeric"),
+        (lambda: cavity.GaussianRegressor().fit(X, X[:, 0]).summary("a"), "level must lie"),
+        (lambda: cavity.GaussianRegressor().fit(X, X[:, 0]).sample_posterior(-1), "n_samples must be a positive"),
+    ],
+)
+def test_mistakes_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

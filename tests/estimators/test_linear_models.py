@@ -5,6 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import expit, log_expit
 from scipy.stats import multivariate_normal, norm
+from sklearn.exceptions import DataConversionWarning
 
 import cavity
 from tests.registry import thinned
@@ -127,6 +128,33 @@ def test_exposure_is_an_offset_and_rates_are_recovered():
     assert model.score(features, y, exposure=exposure) > 0.7
     with pytest.raises(ValueError, match="offset and exposure must not both be given"):
         model.predict(features, offset=0.0, exposure=1.0)
+
+
+def test_the_score_of_counts():
+    features = RNG.normal(size=(60, 2))
+    y = RNG.poisson(np.exp(features[:, 0]))
+    model = cavity.PoissonRegressor().fit(features, y)
+    with pytest.warns(DataConversionWarning):
+        assert model.score(features, y[:, None]) == model.score(features, y)
+    exposure = np.full(60, 3.0)  # an exposure that all rows share explains nothing
+    assert model.score(features, 3 * y, exposure=exposure) == pytest.approx(model.score(features, y))
+    assert model.score(features[:3], [2, 2, 2]) == 0.0
+
+
+def test_rows_that_weigh_less_than_one_climb_the_evidence_too():
+    weight = np.tile([0.3, 0.6, 2.0], N // 3)
+    fit = lambda **options: cavity.StudentTRegressor(**options).fit(X, NOISY, sample_weight=weight)
+    model = fit(standardize=True, prior_variance="auto")
+    for name in ("scale", "prior_variance"):
+        best = {"scale": model.scale_, "prior_variance": model.prior_variance_}
+        for factor in (0.9, 1.1):
+            there = {**best, name: factor * best[name]}
+            assert fit(standardize=True, **there).log_evidence_ < model.log_evidence_
+
+
+def test_columns_far_from_zero_are_called_out():
+    with pytest.warns(RuntimeWarning, match="Subtract the mean"):
+        cavity.GaussianRegressor(standardize=True).fit(X + np.array([0.0, 1e7, 0.0]), NOISY)
 
 
 def test_outliers_do_not_move_a_student_t():

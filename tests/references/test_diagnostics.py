@@ -51,6 +51,49 @@ def test_two_halves_of_one_row_are_one_row():
     assert weighted.correction == pytest.approx(repeated.correction, rel=1e-4)
 
 
+def test_a_row_whose_activation_is_known_adds_nothing():
+    rng = np.random.default_rng(5)
+    features, y = rng.normal(size=(40, 2)), rng.integers(0, 2, 40)
+    model = cavity.ProbitClassifier(fit_intercept=False).fit(features, y)
+    with_zeros = check_posterior(model, np.vstack([features, np.zeros((1, 2))]), np.append(y, 1))
+    assert with_zeros.correction == pytest.approx(check_posterior(model, features, y).correction, rel=1e-9)
+
+
+def test_a_posterior_with_two_peaks_is_not_reliable():
+    # Cauchy noise around two places: EP settles on one of them, and its Gaussian has no tails
+    y = np.array([-5.0, -5.1, 5.0, 5.1])
+    options = {"df": 1.0, "scale": 0.1, "prior_variance": 100.0, "fit_intercept": False}
+    model = cavity.StudentTRegressor(**options).fit(np.ones((4, 1)), y)
+    check = check_posterior(model, np.ones((4, 1)), y)
+    assert check.khat > 0.7
+    assert not check.reliable
+
+
+def test_repeated_hard_constraints_are_seen_by_the_correction_only():
+    # θ > 0, said a hundred times: EP counts each as news. Cunningham, Hennig & Lacoste-Julien (2011), "Gaussian
+    # probabilities and expectation propagation", explain why. The exact log Z is that of a single constraint.
+    features, y = np.append(np.full(100, 100.0), -100.0)[:, None], np.append(np.ones(100), 0)
+    model = cavity.ProbitClassifier(fit_intercept=False).fit(features, y)
+    check = check_posterior(model, features, y)
+    line = np.linspace(0, 10, 1_000_001)[1:]
+    exact = np.log(np.sum(np.exp(101 * log_ndtr(100 * line) - 0.5 * line**2)) * 1e-5 / np.sqrt(2 * np.pi))
+    assert abs(model.log_evidence_ - exact) > 0.3
+    assert check.khat < 0.7
+    assert not check.reliable
+
+
+@pytest.mark.parametrize("given", ["offset", "exposure"])
+def test_counts_are_checked_with_their_exposure(given):
+    rng = np.random.default_rng(6)
+    features, exposure = rng.normal(size=(200, 2)), rng.uniform(0.5, 5.0, 200)
+    y = rng.poisson(exposure * np.exp(features @ [0.5, -0.3]))
+    more = {"exposure": exposure} if given == "exposure" else {"offset": np.log(exposure)}
+    model = cavity.PoissonRegressor().fit(features, y, **more)
+    check = check_posterior(model, features, y, **more)
+    assert check.reliable
+    assert check.log_evidence == pytest.approx(model.log_evidence_, abs=0.05)
+
+
 def test_scores():
     y, probability = np.array([1, 0, 1, 1]), np.array([0.8, 0.4, 0.3, 0.9])
     scores = score(y, probability)

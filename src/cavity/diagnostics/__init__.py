@@ -2,6 +2,7 @@
 
 from cavity.diagnostics.importance import ImportanceCheck, importance_check
 from cavity.diagnostics.linear import PosteriorCheck, check_posterior
+from cavity.diagnostics.plots import plot_calibration, plot_coefficients, plot_convergence, plot_pairs
 from cavity.diagnostics.scores import Calibration, Scores, calibration_curve, score
 from cavity.diagnostics.second_order import correction, tilted_cumulants
 
@@ -14,6 +15,10 @@ __all__ = [
     "check_posterior",
     "correction",
     "importance_check",
+    "plot_calibration",
+    "plot_coefficients",
+    "plot_convergence",
+    "plot_pairs",
     "score",
     "tilted_cumulants",
 ]

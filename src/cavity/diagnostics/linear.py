@@ -32,9 +32,11 @@ class PosteriorCheck(NamedTuple):
 
 
 def check_posterior(
-    model: LinearEstimator, X: Any, y: Any, sample_weight: Any = None, n_draws: int = 20_000, random_state: Any = 0
+    model: LinearEstimator, X: Any, y: Any, *, n_draws: int = 20_000, random_state: Any = 0, **fit_arguments: Any
 ) -> Any:
     """Check a fitted linear model against the data it was fitted to; a list where it has one function per class.
+
+    What `fit` was given besides X and y is given here too: `sample_weight`, `offset`, `exposure`.
 
     >>> import numpy as np
     >>> from cavity import ProbitClassifier
@@ -47,7 +49,7 @@ def check_posterior(
     check_is_fitted(model)
     if model._n_chunks > 1:
         raise ValueError("model must have been fitted at once: the rows of earlier chunks are not in X.")
-    X, targets, weight = model._as_fitted(X, y, sample_weight)
+    X, targets, weight = model._as_fitted(X, y, **fit_arguments)
     design = with_ones(X) if model.fit_intercept else X
     rng = check_random_state(random_state)
     checks = [
@@ -86,10 +88,11 @@ def _second_order(
     likelihood: Any, posterior: Any, design: Any, target: Any, weight: np.ndarray, rng: np.random.RandomState
 ) -> float:
     """The correction; from a sample of the rows, each standing for several, where there are many."""
-    kept = np.flatnonzero(weight > 0)
+    known = np.asarray(abs(design).sum(1)).ravel() == 0  # rows without features, whatever the coefficients
+    kept = np.flatnonzero((weight > 0) & ~known)
     if len(kept) > MOST_ROWS:
         kept = rng.choice(kept, MOST_ROWS, replace=False)
-    copies = weight[kept] * (weight.sum() / weight[kept].sum())
+    copies = weight[kept] * (weight[~known].sum() / weight[kept].sum())
     rows = design[kept].toarray() if hasattr(design, "toarray") else design[kept]
     target = jax.tree.map(lambda leaf: leaf[kept], target)
     covariance = rows @ posterior.covariance @ rows.T

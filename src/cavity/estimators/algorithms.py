@@ -40,7 +40,7 @@ def choose(algorithm: Any, n_rows: int, batch_size: int | None) -> Algorithm:
     """An algorithm object from a name; objects are taken as they are."""
     if isinstance(algorithm, Algorithm):
         return algorithm
-    if algorithm not in NAMES:
+    if not isinstance(algorithm, str) or algorithm not in NAMES:
         names = ", ".join(map(repr, NAMES))
         raise ValueError(f"algorithm must be one of {names}, or an object such as cavity.ep(); got {algorithm!r}.")
     return NAMES[algorithm](n_rows, batch_size)

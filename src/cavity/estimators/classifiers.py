@@ -102,7 +102,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         positive = self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
         return [np.where(y == label, 1.0, -1.0) for label in positive], weight
 
-    def _as_fitted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, list[Any], np.ndarray]:
+    def _as_fitted(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, list[Any], np.ndarray]:
         X, y, weight = self._check_data(X, y, sample_weight, first=False)
         return X, *self._targets(y, weight)
 

@@ -5,12 +5,15 @@ b ~ N(0, v_b) for the intercept. With x → (x − c)/s the same functions of x 
 prior in the given units is a correlated Gaussian, and no data are changed. Without standardisation s = 1 and c = 0.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cavity.families import Gaussian
+
+FARTHEST = 1e5  # means from zero, in standard deviations: half the digits of float64 are left in squares
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,14 @@ class Coefficients:
         center, scale = np.zeros(dim), np.ones(dim)
         if standardize:
             center, scale = center_and_scale(features, weight, with_center=intercept_variance is not None)
+            far = np.flatnonzero(np.abs(center) > FARTHEST * scale)
+            if len(far):
+                warnings.warn(
+                    f"X has columns, such as {far[0]}, whose mean is more than {FARTHEST:.0e} standard deviations from "
+                    "zero: coefficients in their units lose digits. Subtract the mean from such columns first.",
+                    RuntimeWarning,
+                    stacklevel=5,
+                )
         return cls(center, scale, groups, intercept_variance)
 
     def prior(self, variance: np.ndarray) -> Gaussian:
@@ -48,10 +59,15 @@ class Coefficients:
         return Gaussian(np.zeros(len(edge)), full)
 
     def by_log_variance(self, posterior: Gaussian, variance: np.ndarray) -> np.ndarray:
-        """d log Z/d log v_g = ½ Σ_{i∈g} (E_q[β_i²]/v_g − 1): exact at EP's fixed point, equation (30)."""
+        """d log Z/d log v_g = ½ Σ_{i∈g} (E_q[β_i²]/v_g − 1): with the sites held fixed, equation (30)."""
         dim = len(self.scale)
         square = self.scale**2 * (posterior.mean[:dim] ** 2 + posterior.variance[:dim])
         return 0.5 * np.bincount(self.groups, square / variance[self.groups] - 1.0, self.n_groups)
+
+    def from_gradient(self, by_prior: Gaussian, variance: np.ndarray) -> np.ndarray:
+        """d log Z/d log v_g from the derivative in the prior's natural parameters."""
+        by_precision = np.diag(by_prior.precision)[: len(self.scale)]
+        return -np.bincount(self.groups, by_precision * self.scale**2 / variance[self.groups], self.n_groups)
 
 
 def center_and_scale(features: Any, weight: np.ndarray, with_center: bool) -> tuple[np.ndarray, np.ndarray]:

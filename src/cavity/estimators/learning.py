@@ -2,7 +2,8 @@
 
 The hyper-parameters are the logarithms of the prior variances and of the noise. log Z is climbed by quasi-Newton steps;
 its gradient in the prior is a posterior second moment, in the noise a difference quotient with the sites held fixed,
-both exact where every datum has a site of its own. Each fit starts from the sites of the last.
+both exact where every datum has a site of its own and tied sites are hardly different. Rows that weigh less than one
+need the engine's gradient, which costs a linear system. Each fit starts from the sites of the last.
 """
 
 import warnings
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from cavity.estimators.coefficients import Coefficients
@@ -147,18 +149,34 @@ class _Search:
         """log Z of all data so far, up to a constant, and its gradient."""
         task, hyper = self.task, self.unpack(point)
         result = self.last = _fit(task, hyper, self.last)
-        value, gradient = result.log_evidence, []
+        value, gradient = result.log_evidence, self.gradient(point, hyper, result)
         if self.learn_variance:
             value += _log_evidence_before(task, hyper)
-            gradient += list(task.coefficients.by_log_variance(result.posterior, hyper.variance))
-        if self.learn_noise:
-            at = lambda shift: result.evidence_with(task.make_factor(float(np.exp(point[-1] + shift))))
-            gradient.append((at(STEP) - at(-STEP)) / (2 * STEP))
-            if task.noise_before is not None:
-                step = point[-1] - task.noise_before.log_value
-                value -= 0.5 * task.noise_before.information * step**2
-                gradient[-1] -= task.noise_before.information * step
-        return _Place(point, value, np.array(gradient), result.converged)
+        if self.learn_noise and task.noise_before is not None:
+            step = point[-1] - task.noise_before.log_value
+            value -= 0.5 * task.noise_before.information * step**2
+            gradient[-1] -= task.noise_before.information * step
+        return _Place(point, value, gradient, result.converged)
+
+    def gradient(self, point: np.ndarray, hyper: Hyper, result: Result) -> np.ndarray:
+        """d log Z by the logarithms of the free hyper-parameters."""
+        task = self.task
+        parts: list[Any] = []
+        factor_at = lambda shift: task.make_factor(float(np.exp(point[-1] + shift)))
+        if np.all(task.weight[task.weight > 0] >= 1):
+            if self.learn_variance:
+                parts.append(task.coefficients.by_log_variance(result.posterior, hyper.variance))
+            if self.learn_noise:
+                rise = result.evidence_with(factor_at(STEP)) - result.evidence_with(factor_at(-STEP))
+                parts.append([rise / (2 * STEP)])
+        else:
+            by_factor, by_prior = result.evidence_gradient()
+            if self.learn_variance:
+                parts.append(task.coefficients.from_gradient(by_prior, hyper.variance))
+            if self.learn_noise:
+                up, down, by = (jax.tree.leaves(each) for each in (factor_at(STEP), factor_at(-STEP), by_factor))
+                parts.append([sum(b * (u - d) / (2 * STEP) for b, u, d in zip(by, up, down, strict=True))])
+        return np.concatenate(parts)
 
     def pack(self, hyper: Hyper) -> np.ndarray:
         parts = [np.log(hyper.variance)] if self.learn_variance else []

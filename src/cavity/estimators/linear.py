@@ -1,6 +1,5 @@
 """What the Bayesian linear models share: coefficients with a Gaussian posterior, learned at once or in chunks."""
 
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from cavity._checks import check_positive
+from cavity._checks import check_positive, is_integer, is_number
 from cavity.estimators.algorithms import choose
 from cavity.estimators.coefficients import Coefficients
 from cavity.estimators.learning import Hyper, Learned, Noise, Task, learn
@@ -97,9 +96,9 @@ class LinearEstimator(BaseEstimator):
                 raise ValueError(f"{name} must be a positive number or 'auto'; got {value!r}.")
             if not isinstance(value, str):
                 check_positive(name, value)
-        if not (isinstance(self.forgetting, Real) and 0 <= self.forgetting < 1):
+        if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
             raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
-        if self.batch_size is not None and not (isinstance(self.batch_size, Integral) and self.batch_size >= 1):
+        if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
             raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
         if self.feature_groups is not None and np.shape(self.feature_groups) != (self.n_features_in_,):
             raise ValueError(
@@ -124,8 +123,8 @@ class LinearEstimator(BaseEstimator):
         self._n_chunks: int = 1 if functions is None else self._n_chunks + 1
         self._publish()
 
-    def _as_fitted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, list[Any], np.ndarray]:
-        """Rows as learning saw them: features, one target per function, and weights."""
+    def _as_fitted(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, list[Any], np.ndarray]:
+        """Rows as learning saw them, from what was given to `fit`: features, one target per function, and weights."""
         X, y, weight = self._check_data(X, y, sample_weight, first=False)
         return X, [y], weight
 
@@ -231,7 +230,7 @@ class LinearEstimator(BaseEstimator):
     def summary(self, level: float = 0.9) -> pd.DataFrame:
         """Mean, standard deviation and central credible interval of every coefficient."""
         check_is_fitted(self)
-        if not 0 < level < 1:
+        if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level must lie strictly between 0 and 1; got {level=}.")
         mean, sd = self.posterior_.mean, np.sqrt(self.posterior_.variance)
         reach = stats.norm.ppf(0.5 + 0.5 * level) * sd
@@ -244,6 +243,8 @@ class LinearEstimator(BaseEstimator):
     def sample_posterior(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draws of the coefficients, intercept last: (n_samples, [class,] coefficient)."""
         check_is_fitted(self)
+        if not (is_integer(n_samples) and n_samples >= 1):
+            raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
         noise = check_random_state(random_state).standard_normal((n_samples, *self.posterior_.mean.shape))
         root = np.linalg.cholesky(self.posterior_.covariance)
         return self.posterior_.mean + np.einsum("...ij,s...j->s...i", root, noise)

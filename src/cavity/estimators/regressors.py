@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 
+from cavity._checks import as_numbers, check_positive
 from cavity.estimators.linear import LinearEstimator
 from cavity.estimators.predictive import activations
 from cavity.factors import GLM, gaussian, offset_of, poisson, student_t
@@ -169,6 +170,10 @@ class StudentTRegressor(LinearRegressor):
     _noise_name = "scale"
     _least_noise = 1e-3
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_positive("df", self.df)
+
     def _information_per_row(self) -> float:
         return 2 * self.df / (self.df + 3)
 
@@ -211,6 +216,12 @@ class PoissonRegressor(LinearRegressor):
         self._learn(X, [(y, offset)], y, weight, None if first else self._functions)
         return self
 
+    def _as_fitted(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None
+    ) -> tuple[Any, list[Any], np.ndarray]:
+        X, (y,), weight = super()._as_fitted(X, y, sample_weight)
+        return X, [(y, as_offset(offset, exposure, len(y)))], weight
+
     def predict_components(self, X: Any, offset: Any = None, exposure: Any = None) -> Components:
         """Mean count of each row, and its standard deviation by source: counting, and unknown coefficients."""
         mean, variance = self._activations(X)
@@ -223,10 +234,16 @@ class PoissonRegressor(LinearRegressor):
         return (mean, np.hypot(noise, model)) if return_std else mean
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> float:
-        """D² = 1 − deviance of the predicted means / deviance of the mean."""
-        y, mean = np.asarray(y, dtype=float), self.predict(X, offset=offset, exposure=exposure)
-        deviance = lambda rate: float(np.average(xlogy(y, y / rate) - y + rate, weights=sample_weight))
-        return 1 - deviance(mean) / deviance(np.average(y, weights=sample_weight))
+        """D²: 1 − deviance of the predicted means / deviance of one rate for all, times each row's exposure.
+
+        As for R², the score of counts that one rate predicts perfectly is 1 or 0.
+        """
+        X, y, weight = self._check_data(X, y, sample_weight, first=False)
+        exposures = np.exp(as_offset(offset, exposure, len(y)))
+        deviance = lambda mean: float(np.average(xlogy(y, y / mean) - y + mean, weights=weight))
+        rate = np.average(y, weights=weight) / np.average(exposures, weights=weight)
+        left, all_of_it = deviance(self.predict(X, offset=offset, exposure=exposure)), deviance(rate * exposures)
+        return 1 - left / all_of_it if all_of_it > 0 else float(left == 0)
 
 
 def spread_of(y: np.ndarray, weight: np.ndarray) -> float:
@@ -241,7 +258,7 @@ def as_offset(offset: Any, exposure: Any, n_rows: int) -> np.ndarray:
     if offset is not None and exposure is not None:
         raise ValueError("offset and exposure must not both be given: an offset is the logarithm of an exposure.")
     name, value = ("exposure", exposure) if exposure is not None else ("offset", 0.0 if offset is None else offset)
-    value = np.asarray(value, dtype=float)
+    value = as_numbers(name, value)
     if value.shape not in [(), (n_rows,)]:
         raise ValueError(f"{name} must be a number or have one entry per row, ({n_rows},); got shape {value.shape}.")
     if not np.all(np.isfinite(value)) or (name == "exposure" and np.any(value <= 0)):

@@ -64,6 +64,5 @@ def clutter(weight: Any = 0.5, noise_variance: Any = 1.0, clutter_variance: Any 
     """
     if not is_traced(weight) and not (is_number(weight) and 0 < weight < 1):
         raise ValueError(f"weight must lie strictly between 0 and 1; got {weight=}.")
-    check_positive("noise_variance", noise_variance)
-    check_positive("clutter_variance", clutter_variance)
-    return Clutter(weight, noise_variance, clutter_variance)
+    positive = check_positive("noise_variance", noise_variance), check_positive("clutter_variance", clutter_variance)
+    return Clutter(weight, *positive)

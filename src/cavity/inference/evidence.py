@@ -39,12 +39,12 @@ def log_evidence(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: fl
     return Evidence(rebuilt - model.prior.log_partition() + terms, left_out, ok)
 
 
-@partial(jax.jit, static_argnames=("kernel", "power"))
-def gradient(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> tuple[Any, Array]:
+@partial(jax.jit, static_argnames=("kernel", "power", "stationary"))
+def gradient(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float, stationary: bool) -> tuple[Any, Array]:
     """d log Z at the fixed point with respect to (factor, prior), and the relative error left in solving for u.
 
-    Where every datum has its own site, or at power 0, log Z is stationary in the sites and they are held fixed.
-    Otherwise the sites λ = F(λ, h) move with the hyper-parameters h, and by the implicit function theorem
+    Where log Z is stationary in the sites they are held fixed. Otherwise the sites λ = F(λ, h) move with the
+    hyper-parameters h, and by the implicit function theorem
 
         d log Z/dh = ∂_h log Z + uᵀ ∂_h F,   u = ∂_λ log Z + (∂_λ F)ᵀ u.
     """
@@ -53,7 +53,7 @@ def gradient(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float)
         return log_evidence(kernel, model._replace(factor=factor.smooth(), prior=prior), sites, plan, power).value
 
     by_sites, *by_hyper = jax.grad(value, (0, 1, 2))(sites, model.factor, model.prior)
-    if plan.slot.ndim == 2 or power == 0:
+    if stationary:
         return tuple(by_hyper), jnp.zeros(())
 
     def averaged(sites: Any, factor: Any, prior: Any) -> Any:
@@ -68,8 +68,11 @@ def gradient(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float)
 
 
 def average_of_estimates(kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> Any:
-    """F(λ): the mean own-site estimate in each slot, which is what averaged EP puts there."""
+    """F(λ): the mean own-site estimate in each slot, which is what averaged EP, or one parallel step, puts there."""
     q = model.prior + kernel.total(sites, model)
+    if plan.slot.ndim == 2:
+        state = State(q, sites, None, None)
+        return kernel.sweep(state, model, plan, jnp.ones(len(plan.rows)), power=power, mode=None)[0].sites
     zero = jax.tree.map(jnp.zeros_like, sites)
     state = State(q, sites, zero, jnp.zeros_like(model.counts))
     state, _ = kernel.sweep(state, model, plan, jnp.zeros(len(plan.rows)), power=power, mode=None)

@@ -47,7 +47,9 @@ class Algorithm:
         if self.n_sites != ALL and not (is_integer(self.n_sites) and self.n_sites >= 0):  # type: ignore[operator]
             raise ValueError(f"n_sites must be a non-negative integer or 'all'; got n_sites={self.n_sites!r}.")
         if self.groups is not None:
-            check_groups(self.groups, None if self.n_sites == ALL else self.n_sites)  # type: ignore[arg-type]
+            if self.n_sites == ALL:
+                raise ValueError("groups must be None for n_sites='all': every datum has its own site.")
+            check_groups(self.groups, self.n_sites)  # type: ignore[arg-type]
         elif self.n_sites not in (0, 1, ALL):
             raise ValueError(f"groups must be given for n_sites={self.n_sites}; for one site per datum use 'all'.")
         if self.replace and self.n_sites == ALL:

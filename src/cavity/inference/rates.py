@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from cavity._checks import check_positive
+
 Rate = float | Callable[[Any], Any] | Any
 
 
@@ -43,10 +45,10 @@ def robbins_monro(decay: float = 1.0, sweeps: float = 1.0, scale: float = 1.0) -
     >>> cavity.sep(rate=cavity.robbins_monro()).rate.at(0, per_sweep=100)
     1.0
     """
+    for name, value in (("decay", decay), ("sweeps", sweeps), ("scale", scale)):
+        check_positive(name, value)
     if not 0.5 < decay <= 1:
         raise ValueError(f"decay must lie in (0.5, 1] for the rate to settle and still reach anywhere; got {decay=}.")
-    if not (sweeps > 0 and scale > 0):
-        raise ValueError(f"sweeps and scale must be positive; got {sweeps=}, {scale=}.")
     return RobbinsMonro(decay, sweeps, scale)
 
 

@@ -64,6 +64,7 @@ class Result:
     history: History
     log_evidence: float  # NaN if it was not asked for
     site_bytes: int  # held for sites
+    _earlier: int = field(repr=False, default=0)  # sweeps of the fit that this one went on from
     _sites: Any = field(repr=False, default=None)
     _gradient: Any = field(repr=False, default=None)
     _evidence_with: Any = field(repr=False, default=None)
@@ -74,7 +75,7 @@ class Result:
         Exact at a fixed point. For a function prior(h) the chain rule finishes the job: `jax.vjp(prior, h)`.
         """
         if self._gradient is None:
-            raise ValueError("A result that was pickled no longer holds its data: fit again for the gradient.")
+            raise ValueError("A result that was pickled or copied no longer holds its data: fit again to ask it.")
         with jax.enable_x64(True):
             return to_numpy(self._gradient())
 
@@ -84,7 +85,7 @@ class Result:
         At a fixed point with one site per datum its derivative is that of the refitted evidence.
         """
         if self._evidence_with is None:
-            raise ValueError("A result that was pickled no longer holds its data: fit again for its evidence.")
+            raise ValueError("A result that was pickled or copied no longer holds its data: fit again to ask it.")
         with jax.enable_x64(True):
             return self._evidence_with(factor)
 

@@ -28,6 +28,7 @@ from cavity.inference.step import Info, State
 SMALLEST_SHARE = 2.0**-10
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
 LONGEST_PATIENCE = 8  # sweeps
+ROUNDING, STALLED = 1e-7, 10  # a change below this that does not fall in so many sweeps is rounding
 SOLVED = 1e-6  # relative error allowed in the linear system behind the gradient of log Z
 RUNAWAY = 2.0  # one that grows by more than this is not falling at all, whichever way it points
 
@@ -56,10 +57,12 @@ def fit(
         algorithm: `cavity.ep()`, `cavity.sep(batch_size=100)`, …
         weights: counts, one per row: weight 2 is the same as the row twice, weight 0 as no row.
         max_sweeps: passes over the data at most; by default 1 for ADF and 500 otherwise.
-        tol: stop when a full sweep would move q by less than this many posterior standard deviations.
+        tol: stop when a full sweep would move q by less than this many posterior standard deviations, or by so little
+            that only rounding is left.
         callback: called after every sweep with a `Sweep`; a true return value ends the fit.
         evidence: True for log Z at the end, "history" for every sweep, False for none.
-        start: a result for the same data and algorithm, with other hyper-parameters, whose sites to begin from.
+        start: a result for the same data and algorithm whose sites to begin from: to go on, or with other
+            hyper-parameters. Rates that depend on the step go on too.
 
     >>> import cavity, numpy as np
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
@@ -132,7 +135,7 @@ class Loop:
         if bool(q.is_proper()):
             self.state = self.state._replace(q=q, sites=sites)
             self.reference = self.before = q
-            self.earlier = start.n_sweeps
+            self.earlier = start._earlier + start.n_sweeps
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
         """Sweep until converged, told to stop, or out of sweeps."""
@@ -199,7 +202,7 @@ class Loop:
         """
         n_batches = len(plan.rows)
         if self.algorithm.rate is not None:
-            steps = np.arange((number - 1) * n_batches, number * n_batches)
+            steps = np.arange(n_batches) + (self.earlier + number - 1) * n_batches
             part = memory.part_of_site(self.problem.slots, self.problem.weight, plan)
             return rates.evaluate(self.algorithm.rate, steps, n_batches, part)
         shared = self.algorithm.settles and not self.problem.slots.own
@@ -215,8 +218,15 @@ class Loop:
         if self.algorithm.settles or self.travelled >= 1 - 1e-9:
             self.reference, self.travelled = self.state.q, 0.0
             one_pass = self.problem.slots.n_sites == 0 and self.limit == 1
-            return sweep.change < self.tol or one_pass
+            return sweep.change < self.tol or one_pass or self.is_rounding()
         return False
+
+    def is_rounding(self) -> bool:
+        """Whether what still moves is the last digits only."""
+        recent = [sweep.change for sweep in self.sweeps[-2 * STALLED :]]
+        if not self.algorithm.settles or len(recent) < 2 * STALLED or max(recent) > ROUNDING:
+            return False
+        return min(recent[STALLED:]) > 0.9 * min(recent[:STALLED])
 
     def back_off(self) -> None:
         """Change the share of each move that is made when the change falls slowly or not at all.
@@ -228,6 +238,8 @@ class Loop:
         if not self.algorithm.settles or len(self.sweeps) < 2:
             return
         ratio = self.sweeps[-1].change / max(self.sweeps[-2].change, 1e-300)
+        if self.sweeps[-1].change < ROUNDING:  # opposed moves are then the work of rounding
+            return
         if ratio > RUNAWAY or (self.turned and ratio > SLOW):
             self.share, self.calm = max(0.5 * self.share, SMALLEST_SHARE), 0
             self.patience = min(2 * self.patience, LONGEST_PATIENCE)
@@ -257,22 +269,38 @@ class Loop:
 
     def evidence_with(self, factor: Any) -> float:
         """log Z of another likelihood with the sites as they are."""
+        self.refuse_without_sites()
         model, kernel = self.problem[:2]
+        if jax.tree.structure(factor) != jax.tree.structure(model.factor):  # type: ignore[operator]
+            raise ValueError(f"factor must be of the kind that was fitted, {model.factor!r}; got {factor!r}.")
         model = model._replace(factor=jax.tree.map(jnp.asarray, factor))
         return float(
             evidence_of.log_evidence(kernel, model, self.state.sites, self.closing_plan(), self.algorithm.power).value
         )
 
+    def refuse_without_sites(self) -> None:
+        """The evidence of K = 0 is that of its first pass; no sites are left of it."""
+        if self.problem.slots.n_sites == 0:
+            raise ValueError(
+                "ADF remembers no sites, so its evidence can neither be taken again nor differentiated. Fit with "
+                "cavity.ep() or aep()."
+            )
+
     def gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
         model, kernel, slots, _, lift, (prior, data) = self.problem
-        if slots.n_sites == 0:
-            raise ValueError("ADF remembers no sites, so its evidence has no gradient. Fit with cavity.ep() or aep().")
+        self.refuse_without_sites()
+        whole = [leaf.dtype for leaf in jax.tree.leaves((model.factor, prior)) if leaf.dtype.kind != "f"]
+        if whole:
+            raise ValueError(f"factor and prior must hold floating-point numbers for a gradient; got {whole[0]}.")
         sites = self.state.sites
         if lift is not None:
             model = model._replace(prior=jax.tree.map(jnp.asarray, prior), data=jax.tree.map(jnp.asarray, data))
             sites = sites if slots.own else jax.vmap(lift)(sites)
-        gradient, error = evidence_of.gradient(kernel, model, sites, self.closing_plan(), self.algorithm.power)
+        power = self.algorithm.power
+        # with a site of its own for each datum log Z is stationary in them, unless a cavity keeps a part of the site
+        stationary = power == 0 or (slots.own and bool(np.all(self.problem.weight >= 1)))
+        gradient, error = evidence_of.gradient(kernel, model, sites, self.closing_plan(), power, stationary)
         if not error < SOLVED:
             message = (
                 f"The gradient of log Z is good to {float(error):.1g} only: its linear system was not solved. The "
@@ -302,6 +330,7 @@ class Loop:
             history=history,
             log_evidence=log_evidence,
             site_bytes=n_bytes,
+            _earlier=self.earlier,
             _sites=self.state.sites,
             _gradient=self.gradient,
             _evidence_with=self.evidence_with,
