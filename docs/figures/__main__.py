@@ -7,9 +7,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from docs.figures import cube, fixed_points
+from docs.figures import calibration, cube, fixed_points
 
-FIGURES = {"cube": cube.draw, "fixed_points": fixed_points.draw}
+FIGURES = {"calibration": calibration.draw, "cube": cube.draw, "fixed_points": fixed_points.draw}
 
 
 def main() -> None:

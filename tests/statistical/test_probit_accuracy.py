@@ -6,10 +6,13 @@ draws in four dimensions, is about (D + D(D+1)/2)/(2 · 20,000) ≈ 4e-4 in KL.
 
 import warnings
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cavity
+from cavity.special import log_ndtr
+from tests.statistical.sources import nuts
 
 pytestmark = pytest.mark.slow
 
@@ -77,29 +80,11 @@ def test_literal_sep_with_a_robbins_monro_rate_approaches_averaged_ep(inputs):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_against_nuts(inputs, seed):
-    numpyro = pytest.importorskip("numpyro", reason="install cavity[nuts]")
     (features, y), component = draw(inputs, seed)
-    draws = nuts(numpyro, features, y, seed)
+    potential = lambda theta: 0.5 * jnp.sum(theta**2) - jnp.sum(log_ndtr(y * (features @ theta)))
+    draws = nuts(potential, 4, seed)
     assert len(draws) >= 20_000
     reference = cavity.Gaussian.from_mean(draws.mean(0), np.cov(draws.T))
     for algorithm in (cavity.ep(), cavity.aep(), cavity.sep(batch_size=100), cavity.dsep(groups=component)):
         result = fit((features, y), algorithm)
         assert reference.kl(result.posterior) <= 0.005, algorithm
-
-
-def nuts(numpyro, features, y, seed):
-    """20,000 draws after 1,000 of warm-up, in double precision."""
-    import jax
-    import jax.numpy as jnp
-    from numpyro.infer import MCMC, NUTS
-
-    from cavity.special import log_ndtr
-
-    def potential(theta):
-        return 0.5 * jnp.sum(theta**2) - jnp.sum(log_ndtr(y * (features @ theta)))
-
-    with jax.enable_x64(True), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sampler = MCMC(NUTS(potential_fn=potential), num_warmup=1000, num_samples=20_000, progress_bar=False)
-        sampler.run(jax.random.key(seed), init_params=jnp.zeros(features.shape[1]))
-        return np.asarray(sampler.get_samples())

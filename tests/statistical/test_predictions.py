@@ -1,0 +1,55 @@
+"""Predictions against scikit-learn's logistic regression, paired over splits: log-loss, Brier score, calibration."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import cavity
+from cavity.diagnostics import score
+from tests.statistical.sources import dataset
+
+pytestmark = pytest.mark.slow
+
+MODELS = [cavity.LogisticClassifier, cavity.ProbitClassifier]
+baseline = lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+
+
+def paired(features, labels, make, score_of, n_splits):
+    """Scores of both, split by split."""
+    ours, theirs = [], []
+    for train, test in StratifiedShuffleSplit(n_splits, test_size=0.1, random_state=0).split(features, labels):
+        for model, scores in ((make(standardize=True, prior_variance="auto"), ours), (baseline(), theirs)):
+            model.fit(features[train], labels[train])
+            scores.append(score_of(labels[test], model.predict_proba(features[test])))
+    return np.array(ours), np.array(theirs)
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("name", ["pima", "breast"])
+def test_two_classes(name, make):
+    features, labels = dataset(name)
+    score_of = lambda y, probability: score(y, probability[:, 1])[:3]
+    ours, theirs = paired(features, labels, make, score_of, 50)
+    difference, error = (ours - theirs).mean(0), (ours - theirs).std(0, ddof=1) / np.sqrt(50)
+    for i, what in enumerate(["log-loss", "Brier score", "calibration error"]):
+        print(
+            f"{name}, {make.__name__}, {what}: {ours[:, i].mean():.4f} against {theirs[:, i].mean():.4f}, "
+            f"difference {difference[i]:+.4f} ± {error[i]:.4f}"
+        )
+    assert np.all(difference <= error)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_ten_classes(make):
+    ours, theirs = paired(*load_digits(return_X_y=True), make, log_loss, 10)
+    error = (ours - theirs).std(ddof=1) / np.sqrt(10)
+    print(
+        f"digits, {make.__name__}: {ours.mean():.4f} against {theirs.mean():.4f}, "
+        f"difference {(ours - theirs).mean():+.4f} ± {error:.4f}"
+    )
+    assert ours.mean() <= theirs.mean()
