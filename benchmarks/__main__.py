@@ -7,9 +7,9 @@ import platform
 import jax
 import numpy as np
 
-from benchmarks import averaged, memory, sequential, tracing
+from benchmarks import averaged, memory, sequential, sparse, tracing
 
-PARTS = {"averaged": averaged, "sequential": sequential, "tracing": tracing, "memory": memory}
+PARTS = {"averaged": averaged, "sequential": sequential, "tracing": tracing, "memory": memory, "sparse": sparse}
 
 
 def main() -> None:

@@ -7,9 +7,14 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from docs.figures import calibration, cube, fixed_points
+from docs.figures import calibration, cube, fixed_points, pairs
 
-FIGURES = {"calibration": calibration.draw, "cube": cube.draw, "fixed_points": fixed_points.draw}
+FIGURES = {
+    "calibration": calibration.draw,
+    "cube": cube.draw,
+    "fixed_points": fixed_points.draw,
+    "pairs": pairs.draw,
+}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Simulation-based calibration of `ProbitClassifier`: are its credible intervals right on average over the prior?
 
-Coefficients drawn from the prior, data drawn from the coefficients, a posterior from the data: if it were the exact one,
+Coefficients drawn from the prior, data drawn from them, a posterior from the data: if it were the exact one,
 the true coefficient would lie anywhere in it with equal probability. Talts, Betancourt, Simpson, Vehtari & Gelman
 (2018), "Validating Bayesian inference algorithms with simulation-based calibration".
 """

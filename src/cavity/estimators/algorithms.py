@@ -1,46 +1,66 @@
 """Algorithms by name, and the one that "auto" stands for."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from cavity.inference import named
 from cavity.inference.named import Algorithm
 
 SITES_THAT_FIT = 1_000_000_000  # bytes
 GROUPS = 10  # of dsep and daep by name; an algorithm object says more
-SMALL_BATCHES = (
-    20  # EP takes a sweep in this many batches: nearly as few sweeps as one datum at a time, by matrix products
-)
+FEWEST, MOST = 4, 20  # batches in a sweep of EP: nearly as few sweeps as one datum at a time, by matrix products
+FREE = 2e9  # multiplications that nobody notices
 
 
-def ep(n_rows: int, batch_size: int | None) -> Algorithm:
-    return named.ep(batch_size or -(-n_rows // SMALL_BATCHES))
+class Size(NamedTuple):
+    """What the choice of batches depends on."""
+
+    n_rows: int
+    n_features: int
+    products: float  # of entries within a row, over all rows
+
+    @classmethod
+    def of(cls, design: Any) -> "Size":
+        """Of a matrix, dense or sparse."""
+        n_rows, n_features = design.shape
+        return cls(n_rows, n_features, float(getattr(design, "nnz", n_rows * n_features)) ** 2 / max(n_rows, 1))
+
+    def batch(self) -> int:
+        """Rows at a time: each batch costs a factorisation, and together these should not cost more than the rows."""
+        n_batches = int(np.clip((self.products + FREE) / self.n_features**3, FEWEST, MOST))
+        return -(-self.n_rows // n_batches)
 
 
-def auto(n_rows: int, batch_size: int | None) -> Algorithm:
+def ep(size: Size, batch_size: int | None) -> Algorithm:
+    return named.ep(batch_size or size.batch())
+
+
+def auto(size: Size, batch_size: int | None) -> Algorithm:
     """EP while its two numbers per row fit, averaged EP beyond."""
-    return ep(n_rows, batch_size) if 16 * n_rows <= SITES_THAT_FIT else named.aep()
+    return ep(size, batch_size) if 16 * size.n_rows <= SITES_THAT_FIT else named.aep()
 
 
-NAMES: dict[str, Callable[[int, int | None], Algorithm]] = {
+NAMES: dict[str, Callable[[Size, int | None], Algorithm]] = {
     "auto": auto,
     "ep": ep,
     "sep": lambda _, batch_size: named.sep(batch_size or 1),
     "aep": lambda _, __: named.aep(),
     "adf": lambda _, batch_size: named.adf(batch_size or 1),
-    "dsep": lambda n_rows, batch_size: named.dsep(min(GROUPS, n_rows), batch_size=batch_size or 1),
-    "daep": lambda n_rows, _: named.daep(min(GROUPS, n_rows)),
-    "power-ep": lambda n_rows, batch_size: named.power_ep(0.5, batch_size or -(-n_rows // SMALL_BATCHES)),
-    "vmp": lambda n_rows, batch_size: named.vmp(batch_size or -(-n_rows // SMALL_BATCHES)),
+    "dsep": lambda size, batch_size: named.dsep(min(GROUPS, size.n_rows), batch_size=batch_size or 1),
+    "daep": lambda size, _: named.daep(min(GROUPS, size.n_rows)),
+    "power-ep": lambda size, batch_size: named.power_ep(0.5, batch_size or size.batch()),
+    "vmp": lambda size, batch_size: named.vmp(batch_size or size.batch()),
     "svi": lambda _, batch_size: named.svi(batch_size or 1),
 }
 
 
-def choose(algorithm: Any, n_rows: int, batch_size: int | None) -> Algorithm:
+def choose(algorithm: Any, design: Any, batch_size: int | None) -> Algorithm:
     """An algorithm object from a name; objects are taken as they are."""
     if isinstance(algorithm, Algorithm):
         return algorithm
     if not isinstance(algorithm, str) or algorithm not in NAMES:
         names = ", ".join(map(repr, NAMES))
         raise ValueError(f"algorithm must be one of {names}, or an object such as cavity.ep(); got {algorithm!r}.")
-    return NAMES[algorithm](n_rows, batch_size)
+    return NAMES[algorithm](Size.of(design), batch_size)

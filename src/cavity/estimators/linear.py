@@ -153,7 +153,7 @@ class LinearEstimator(BaseEstimator):
             noise_before,
             self._information_per_row() * float(weight.sum()),
             getattr(self, "_noise_bounds", (0.0, 0.0)),
-            choose(self.algorithm, design.shape[0], self.batch_size),
+            choose(self.algorithm, design, self.batch_size),
             {
                 "max_sweeps": self.max_sweeps,
                 "tol": self.tol,
