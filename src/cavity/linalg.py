@@ -1,7 +1,11 @@
-"""Cholesky-based reads of symmetric matrices: the only file that factorises or inverts one."""
+"""Cholesky-based reads of symmetric matrices: the only file that factorises or inverts one.
+
+Each is one program: operation by operation, a read of a large matrix would hold half a dozen copies of it.
+"""
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -15,23 +19,27 @@ def symmetric(matrix: Array) -> Array:
     return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
 
 
+@jax.jit
 def cholesky(matrix: Array) -> Array:
     """L with L Lᵀ = M; NaN where M is not positive definite."""
     return jnp.linalg.cholesky(symmetric(matrix))
 
 
+@jax.jit
 def solve(chol: Array, vector: Array) -> Array:
     """M⁻¹ b from M = L Lᵀ, for b a (batch of) vector(s)."""
     half = solve_triangular(chol, vector[..., None], lower=True)
     return solve_triangular(chol, half, lower=True, trans=1)[..., 0]
 
 
+@jax.jit
 def inverse(chol: Array) -> Array:
     """M⁻¹ from M = L Lᵀ, symmetric by construction."""
     half = inverse_transpose(chol)
     return half @ jnp.swapaxes(half, -1, -2)
 
 
+@jax.jit
 def inverse_transpose(chol: Array) -> Array:
     """L⁻ᵀ, a square root of M⁻¹."""
     eye = jnp.broadcast_to(jnp.eye(chol.shape[-1], dtype=chol.dtype), chol.shape)
@@ -48,6 +56,7 @@ def outer(vector: Array) -> Array:
     return vector[..., :, None] * vector[..., None, :]
 
 
+@jax.jit
 def is_positive_definite(matrix: Array) -> Array:
     """Whether M is finite and positive definite, one truth value per matrix."""
     return jnp.all(jnp.isfinite(cholesky(matrix)), axis=(-2, -1))

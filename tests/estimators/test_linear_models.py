@@ -141,6 +141,7 @@ def test_the_score_of_counts():
     assert model.score(features[:3], [2, 2, 2]) == 0.0
 
 
+@pytest.mark.slow
 def test_rows_that_weigh_less_than_one_climb_the_evidence_too():
     weight = np.tile([0.3, 0.6, 2.0], N // 3)
     fit = lambda **options: cavity.StudentTRegressor(**options).fit(X, NOISY, sample_weight=weight)

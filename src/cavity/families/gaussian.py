@@ -87,6 +87,12 @@ class Gaussian(ExpFamily):
         return type(self)(jnp.einsum("...ij,...j->...i", precision, mean), precision)
 
     @in_float64
+    def entropy(self) -> Array:
+        return 0.5 * self.shift.size * jnp.log(2 * jnp.pi * jnp.e) - 0.5 * jnp.sum(
+            linalg.logdet(linalg.cholesky(self.precision))
+        )
+
+    @in_float64
     def kl(self, other: Self) -> Array:
         check_alike(self, other)
         # ½ [tr(Λ'Σ) − D + log|Λ| − log|Λ'| + (μ − μ')ᵀ Λ' (μ − μ')], by Cholesky: A(η) of large data sets would cancel.

@@ -95,14 +95,25 @@ def one_sweep(
 close_sweep = jax.jit(general.settle, static_argnames="average")
 
 
-@jax.jit
-def measure(reference: Any, before: Any, old: Any, new: Any) -> tuple[Array, Array, Array, Array]:
-    """How far q is from a reference, its entropy, whether this sweep took back some of the last, and if q is proper.
+# One after the other: together they would hold a dozen matrices of the size of q's precision.
 
-    The sign of ⟨η − η', μ' − μ''⟩ over three successive q says whether two moves point against each other.
-    """
-    turned = dot(new - old, old.moments() - before.moments()) < 0
-    return new.distance(reference), new.entropy(), turned, new.is_proper()
+
+@jax.jit
+def distance_of(new: Any, reference: Any) -> Array:
+    """How far q is from a reference, in posterior standard deviations."""
+    return new.distance(reference)
+
+
+@jax.jit
+def entropy_of(q: Any) -> tuple[Array, Array]:
+    """The entropy of q, and whether q is proper."""
+    return q.entropy(), q.is_proper()
+
+
+@jax.jit
+def along(new: Any, old: Any, q: Any) -> Array:
+    """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
+    return dot(new - old, q.moments())
 
 
 class Loop:
@@ -173,18 +184,21 @@ class Loop:
             kernel, self.state, model, on_device(plan), jnp.asarray(step_rates), self.algorithm.power, mode
         )
         end, cut = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
-        distance, entropy, turned, proper = measure(self.reference, self.before, self.state.q, end.q)
+        old = self.state.q
+        distance = float(distance_of(end.q, self.reference))  # as numbers: arrays would be computed side by side
+        entropy, proper = map(float, entropy_of(end.q))
+        turned = float(along(end.q, old, old)) < float(along(end.q, old, self.before))
         if not proper:  # steps keep q proper one by one; at extreme scales their sum can still lose it to rounding
-            end, distance, entropy = self.state, np.inf, measure(*[self.state.q] * 4)[1]
+            end, distance, entropy = self.state, np.inf, entropy_of(old)[0]
             info = info._replace(skipped=len(self.problem.weight), log_scale=0.0)
-        self.before, self.state, self.turned = self.state.q, end, bool(turned)
+        self.before, self.state, self.turned = old, end, turned
         rate = self.share if self.algorithm.settles else float(step_rates.mean())
         self.travelled += min(rate, 1.0)
         if number == 1:
             self.first_pass = float(end.q.log_partition() - model.prior.log_partition() + info.log_scale)
         return Sweep(
             number,
-            float(distance) / self.travelled,
+            distance / self.travelled,
             int(info.skipped),
             int(info.backoffs) + int(cut),
             rate,
