@@ -95,9 +95,6 @@ def one_sweep(
 close_sweep = jax.jit(general.settle, static_argnames="average")
 
 
-# One after the other: together they would hold a dozen matrices of the size of q's precision.
-
-
 @jax.jit
 def distance_of(new: Any, reference: Any) -> Array:
     """How far q is from a reference, in posterior standard deviations."""
@@ -114,6 +111,17 @@ def entropy_of(q: Any) -> tuple[Array, Array]:
 def along(new: Any, old: Any, q: Any) -> Array:
     """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
     return dot(new - old, q.moments())
+
+
+def measure(reference: Any, before: Any, old: Any, new: Any) -> tuple[float, float, bool, bool]:
+    """How far q is from a reference, its entropy, whether this sweep took back some of the last, and if q is proper.
+
+    One program after the other: together they would hold a dozen matrices of the size of q's precision.
+    """
+    distance = float(distance_of(new, reference))
+    entropy, proper = map(float, entropy_of(new))
+    turned = float(along(new, old, old)) < float(along(new, old, before))
+    return distance, entropy, turned, bool(proper)
 
 
 class Loop:
@@ -185,11 +193,9 @@ class Loop:
         )
         end, cut = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
         old = self.state.q
-        distance = float(distance_of(end.q, self.reference))  # as numbers: arrays would be computed side by side
-        entropy, proper = map(float, entropy_of(end.q))
-        turned = float(along(end.q, old, old)) < float(along(end.q, old, self.before))
+        distance, entropy, turned, proper = measure(self.reference, self.before, old, end.q)
         if not proper:  # steps keep q proper one by one; at extreme scales their sum can still lose it to rounding
-            end, distance, entropy = self.state, np.inf, entropy_of(old)[0]
+            end, distance, entropy = self.state, np.inf, float(entropy_of(old)[0])
             info = info._replace(skipped=len(self.problem.weight), log_scale=0.0)
         self.before, self.state, self.turned = old, end, turned
         rate = self.share if self.algorithm.settles else float(step_rates.mean())
@@ -202,7 +208,7 @@ class Loop:
             int(info.skipped),
             int(info.backoffs) + int(cut),
             rate,
-            float(entropy),
+            entropy,
             self.log_evidence() if self.evidence == "history" else float("nan"),
             time.perf_counter() - start,
             partial(self.in_user_coordinates, self.state.q),
