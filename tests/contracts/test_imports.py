@@ -1,6 +1,7 @@
 """Layers, from linalg to cli: each imports only from those before it."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,8 @@ def test_importing_cavity_does_not_start_jax():
     code = "import cavity, jax; print(bool(jax._src.xla_bridge._backends), jax.config.jax_enable_x64)"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.split() == ["False", "False"]
+
+
+def test_benchmarks_and_figures_find_what_they_use():
+    for module in ("benchmarks.__main__", "docs.figures.__main__"):
+        assert callable(importlib.import_module(module).main)
