@@ -13,12 +13,12 @@ from jax import Array
 from tqdm import tqdm
 
 from cavity._precision import to_numpy
-from cavity.families.base import dot
 from cavity.inference import evidence as evidence_of
 from cavity.inference import kernel as general
 from cavity.inference import memory, rates
 from cavity.inference.complaints import complaints
 from cavity.inference.kernel import Kernel, Model
+from cavity.inference.measure import entropy_of, measure
 from cavity.inference.memory import Plan
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem, check_limits
@@ -81,7 +81,7 @@ def fit(
         return loop.run(progress, callback)
 
 
-# Three programs rather than one: only the sweep depends on the factor, so the others are compiled once per family.
+# Two programs, and those of `measure`: only the sweep depends on the factor, the others are compiled once per family.
 
 
 @partial(jax.jit, static_argnames=("kernel", "power", "mode"))
@@ -93,35 +93,6 @@ def one_sweep(
 
 
 close_sweep = jax.jit(general.settle, static_argnames="average")
-
-
-@jax.jit
-def distance_of(new: Any, reference: Any) -> Array:
-    """How far q is from a reference, in posterior standard deviations."""
-    return new.distance(reference)
-
-
-@jax.jit
-def entropy_of(q: Any) -> tuple[Array, Array]:
-    """The entropy of q, and whether q is proper."""
-    return q.entropy(), q.is_proper()
-
-
-@jax.jit
-def along(new: Any, old: Any, q: Any) -> Array:
-    """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
-    return dot(new - old, q.moments())
-
-
-def measure(reference: Any, before: Any, old: Any, new: Any) -> tuple[float, float, bool, bool]:
-    """How far q is from a reference, its entropy, whether this sweep took back some of the last, and if q is proper.
-
-    One program after the other: together they would hold a dozen matrices of the size of q's precision.
-    """
-    distance = float(distance_of(new, reference))
-    entropy, proper = map(float, entropy_of(new))
-    turned = float(along(new, old, old)) < float(along(new, old, before))
-    return distance, entropy, turned, bool(proper)
 
 
 class Loop:
