@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.exceptions import DataConversionWarning
 
@@ -74,6 +74,23 @@ def test_the_learned_prior_variance_maximises_the_evidence():
     assert model.log_evidence_ >= shared.log_evidence_
 
 
+def test_the_posterior_is_averaged_over_the_prior_variance():
+    features = RNG.normal(size=(40, 5))
+    y = features @ [1.0, -0.5, 0.2, 0.0, 0.8] + RNG.normal(size=40)
+    fit = lambda variance: cavity.GaussianRegressor(noise_variance=1.0, prior_variance=variance).fit(features, y)
+    learned = fit("auto")
+    # on a grid of log v, where the evidence is exact: averages by the trapezoidal rule
+    models = [fit(v) for v in learned.prior_variance_ * np.exp(np.linspace(-5, 8, 53))]
+    weight = np.array([model.log_evidence_ for model in models])
+    weight = np.exp(weight - logsumexp(weight))
+    mean = sum(w * m.posterior_.mean for w, m in zip(weight, models, strict=True))
+    square = lambda p: p.covariance + np.outer(p.mean, p.mean)
+    covariance = sum(w * square(m.posterior_) for w, m in zip(weight, models, strict=True)) - np.outer(mean, mean)
+    best, sd = fit(learned.prior_variance_).posterior_, np.sqrt(np.diag(covariance))
+    assert np.max(np.abs(learned.posterior_.mean - mean) / sd) < 0.3 * np.max(np.abs(best.mean - mean) / sd)
+    np.testing.assert_allclose(learned.posterior_.variance, np.diag(covariance), rtol=0.01)
+
+
 def test_predictions_integrate_over_the_posterior():
     for model, likelihood in ((cavity.ProbitClassifier(), norm.cdf), (cavity.LogisticClassifier(), expit)):
         model.fit(X, LABELS)
@@ -93,16 +110,16 @@ def test_log_probabilities_keep_their_digits_in_the_tail():
     np.testing.assert_allclose(model.predict_log_proba([[-700.0]])[0, 1], log_expit(-700.0), rtol=1e-6)
 
 
-def test_several_classes_are_normalised_odds():
+@pytest.mark.parametrize("make", [cavity.LogisticClassifier, cavity.ProbitClassifier])
+def test_several_classes_average_their_normalised_odds(make):
     labels = np.digitize(ACTIVATION, [-0.5, 0.8])
-    model = cavity.LogisticClassifier(standardize=True).fit(X, labels)
-    probability = model.predict_proba(X)
+    model = make(standardize=True).fit(X, labels)
+    probability = model.predict_proba(X[:5])
     np.testing.assert_allclose(probability.sum(1), 1.0)
-    each = []
-    for label in range(3):
-        binary = cavity.LogisticClassifier(standardize=True).fit(X, labels == label).predict_proba(X)
-        each.append(binary[:, 1] / binary[:, 0])
-    np.testing.assert_allclose(probability, np.column_stack(each) / np.sum(each, 0)[:, None], rtol=1e-6)
+    draws = model.sample_posterior(200_000, random_state=0)
+    activation = np.einsum("scd,nd->nsc", draws, np.column_stack([X[:5], np.ones(5)]))
+    odds = np.exp(activation) if make is cavity.LogisticClassifier else norm.cdf(activation) / norm.sf(activation)
+    np.testing.assert_allclose(probability, np.mean(odds / odds.sum(2, keepdims=True), axis=1), atol=2e-3)
     assert model.posterior_.mean.shape == (3, 4)
 
 

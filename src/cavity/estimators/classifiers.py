@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.linear import LinearEstimator
 from cavity.estimators.predictive import activations, log_mean
+from cavity.estimators.several import Link, LogitLink, ProbitLink, log_shares
 from cavity.factors import GLM, logit, probit
 from cavity.factors.likelihoods import Logit
 
@@ -19,9 +20,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     """Base of the linear classifiers.
 
     More than two classes are told apart by one linear function for each, which says whether a row belongs to it. A row
-    belongs to exactly one: given that, class c has probability proportional to the odds of its own function, which sum
-    to one and integrate over every posterior. For the logistic likelihood with known coefficients this is the softmax.
+    belongs to exactly one: given that and the coefficients, class c has probability proportional to the odds of its own
+    function, for the logistic likelihood the softmax. Predictions are its average over the posterior.
     """
+
+    _link: Link
 
     def __init__(
         self,
@@ -117,14 +120,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the posterior predictive class probabilities, right far in the tails."""
-        pairs = [
-            (self._log_probability(-1.0, *marginal), self._log_probability(1.0, *marginal))
-            for marginal in self._activations(X)
-        ]
-        if len(pairs) == 1:
-            return np.column_stack(pairs[0])
-        log_odds = np.column_stack([yes - no for no, yes in pairs])
-        return log_odds - logsumexp(log_odds, axis=1, keepdims=True)
+        marginals = self._activations(X)
+        if len(marginals) == 1:
+            return np.column_stack([self._log_probability(y, *marginals[0]) for y in (-1.0, 1.0)])
+        mean, variance = (np.column_stack(column) for column in zip(*marginals, strict=True))
+        return log_shares(self._link, mean, np.sqrt(variance))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Posterior predictive probabilities of the classes, in the order of `classes_`."""
@@ -189,6 +189,8 @@ class ProbitClassifier(LinearClassifier):
     True
     """
 
+    _link = ProbitLink()
+
     def _factor(self, noise: Any) -> GLM:
         return probit()
 
@@ -201,6 +203,8 @@ class LogisticClassifier(LinearClassifier):
 
     Parameters and attributes are those of `ProbitClassifier`; predictions integrate over the posterior by quadrature.
     """
+
+    _link = LogitLink()
 
     def _factor(self, noise: Any) -> GLM:
         return logit()

@@ -167,7 +167,7 @@ class LinearEstimator(BaseEstimator):
     def _function(self, learned: Learned, evidence: float, information: float) -> Function:
         result = learned.result
         return Function(
-            posterior=result.posterior,
+            posterior=learned.posterior,
             from_data=result.posterior - self._coefficients.prior(learned.hyper.variance),
             hyper=learned.hyper,
             information=information,

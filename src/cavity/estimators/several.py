@@ -1,0 +1,138 @@
+"""Probabilities of several classes whose log odds are independent and uncertain.
+
+With known odds o, class c has probability o_c / Σ o. That is also the probability that log o_c plus Gumbel noise is the
+largest among the classes, so its average over independent log odds is an integral over one variable,
+
+    E[o_c / Σ o] = ∫ F'_c(s) Π_{j≠c} F_j(s) ds,   F_j(s) = E exp(−o_j e^{−s}),
+
+with F_j the distribution of a class's log odds plus noise: one further integral for each class, whatever their number.
+All of them are sums over evenly spaced nodes, which converge exponentially fast for integrands as smooth as these.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import log_expit, log_ndtr, logsumexp, ndtr, ndtri_exp
+
+STEP = 0.5  # between nodes: noise varies on the scale of one, and activations on that of their standard deviation
+REACH = 8.0  # standard deviations of an activation that are looked at
+NOISE = np.arange(-4.0, 32.0, STEP)  # all that Gumbel noise ever is
+GROWTH = 0.25  # of the spacing where only the tail of the noise is left
+MOST = 1024  # nodes of the outer integral
+AT_ONCE = 2**20  # numbers in memory
+LEAST = 1e-300
+
+
+class Link(Protocol):
+    """Log odds as an increasing function of the activation, its slope, and its inverse."""
+
+    def log_odds(self, activation: Any) -> Any: ...
+
+    def slope(self, activation: Any) -> Any: ...
+
+    def activation(self, log_odds: Any) -> Any: ...
+
+
+class LogitLink:
+    """p = 1 / (1 + e^{−a})."""
+
+    def log_odds(self, activation: Any) -> Any:
+        return activation
+
+    def slope(self, activation: Any) -> Any:
+        return np.ones_like(activation)
+
+    def activation(self, log_odds: Any) -> Any:
+        return log_odds
+
+
+class ProbitLink:
+    """p = Φ(a)."""
+
+    def log_odds(self, activation: Any) -> Any:
+        return log_ndtr(activation) - log_ndtr(-activation)
+
+    def slope(self, activation: Any) -> Any:
+        log_variance = log_ndtr(activation) + log_ndtr(-activation)
+        return np.exp(-0.5 * activation**2 - log_variance) / np.sqrt(2 * np.pi)
+
+    def activation(self, log_odds: Any) -> Any:
+        return np.copysign(ndtri_exp(log_expit(-np.abs(log_odds))), log_odds)
+
+
+def log_shares(link: Link, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """log E[o_c / Σ o] for activations N(mean, sd²) of shape (rows, classes)."""
+    lowest, highest = np.max(mean - REACH * sd, axis=1), np.max(mean + REACH * sd, axis=1)
+    # where all are wide, the integrand varies as they do, not as the noise
+    wide = np.min(sd * link.slope(mean), axis=1) > 1
+    per_row = (highest - lowest) / np.clip(STEP * sd.min(1), 1e-12, 1.0)
+    per_row = np.where(wide, per_row, (link.log_odds(highest) - link.log_odds(lowest) + 4) / STEP)
+    per_row = np.clip(2 ** np.ceil(np.log2(per_row)), 16, MOST).astype(int)
+    answer = np.empty(mean.shape)
+    for all_wide, size in set(zip(wide.tolist(), per_row.tolist(), strict=True)):
+        rows = np.flatnonzero((wide == all_wide) & (per_row == size))
+        together = max(1, AT_ONCE // (size * mean.shape[1] * len(NOISE)))
+        for start in range(0, len(rows), together):
+            here = rows[start : start + together]
+            nodes, weights = outer_nodes(link, lowest[here], highest[here], size, all_wide)
+            answer[here] = log_shares_on(link, mean[here], sd[here], nodes, weights)
+    return answer - logsumexp(answer, axis=1, keepdims=True)
+
+
+def outer_nodes(
+    link: Link, lowest: np.ndarray, highest: np.ndarray, size: int, wide: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights (rows, nodes) of the outer integral: even in the activation or in its log odds, then growing.
+
+    Above the highest activation all densities fall as e^{−s} and no faster; growing steps get to the end of that soon.
+    Below the lowest, noise would have to be less than −4, which it never is.
+    """
+    index = np.arange(size + int(6 / GROWTH))
+    if not wide:
+        lowest, highest = link.log_odds(lowest) - 4, link.log_odds(highest)
+    step = ((highest - lowest) / size)[:, None]
+    even = lowest[:, None] + step * index
+    more = np.exp(GROWTH * (index - size))
+    nodes, weights = (link.log_odds(even), link.slope(even) * step) if wide else (even, step)
+    return nodes + more, weights + GROWTH * more
+
+
+def log_shares_on(link: Link, mean: np.ndarray, sd: np.ndarray, nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The outer integral for some rows, not yet normalised."""
+    below, density = np.empty((2, *mean.shape, nodes.shape[1]))
+    ends = mean + 5 * sd * np.array([-1.0, 0.0, 1.0])[:, None, None]
+    spread = sd * link.slope(ends).max(0)
+    inner = 2 ** np.ceil(np.log2(2 * REACH * np.clip(spread / STEP, 2, 16))).astype(int)
+    for size in np.unique(inner):
+        row, column = np.nonzero(inner == size)
+        average = over_activation if size < 256 else over_noise
+        below[row, column], density[row, column] = average(link, mean[row, column], sd[row, column], nodes, row, size)
+    log_below, log_density = np.log(np.maximum(below, LEAST)), np.log(np.maximum(density, LEAST))
+    others = log_below.sum(1, keepdims=True) - log_below
+    return logsumexp(log_density + others + np.log(weights)[:, None], axis=2)
+
+
+def over_activation(
+    link: Link, mean: np.ndarray, sd: np.ndarray, nodes: np.ndarray, row: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """F and F' by nodes over the activation: few where it is narrow beside the noise."""
+    place = np.linspace(-REACH, REACH, size + 1)
+    mass = np.exp(-0.5 * place**2)
+    mass /= mass.sum()
+    log_odds = link.log_odds(mean[:, None] + sd[:, None] * place)
+    odds = np.exp(np.minimum(log_odds[:, None, :] - nodes[row][:, :, None], 300.0))
+    chance = np.exp(-odds)
+    return chance @ mass, (odds * chance) @ mass
+
+
+def over_noise(
+    link: Link, mean: np.ndarray, sd: np.ndarray, nodes: np.ndarray, row: np.ndarray, _: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """F and F' by nodes over the noise: the activation is wide beside it, and no number of its own would be enough."""
+    mass = np.exp(-NOISE - np.exp(-NOISE))
+    mass /= mass.sum()
+    place = link.activation(nodes[:, :, None] - NOISE)  # the same for all classes of a row
+    slope = link.slope(place)[row]
+    standard = (place[row] - mean[:, None, None]) / sd[:, None, None]
+    density = np.exp(-0.5 * standard**2) / (np.sqrt(2 * np.pi) * sd[:, None, None] * slope)
+    return ndtr(standard) @ mass, density @ mass

@@ -1,0 +1,78 @@
+"""Probabilities of several classes against integrals over all their activations at once."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from cavity.estimators.several import LogitLink, ProbitLink, log_shares
+
+LINKS = [LogitLink(), ProbitLink()]
+NAMES = ["logit", "probit"]
+
+
+def brute_force(link, mean, sd, n_nodes=1201, reach=9.0):
+    """log E[o_c / Σ o] for two or three classes on a grid over all activations; the first dimension in slices."""
+    z = np.linspace(-reach, reach, n_nodes)
+    log_mass = -0.5 * z**2
+    log_mass -= logsumexp(log_mass)
+    log_odds = [link.log_odds(m + s * z) for m, s in zip(mean, sd, strict=True)]
+    if len(mean) == 2:
+        top = np.logaddexp(log_odds[0][:, None], log_odds[1])
+        weight = log_mass[:, None] + log_mass
+        return np.array([logsumexp(weight + log_odds[0][:, None] - top), logsumexp(weight + log_odds[1] - top)])
+    answers = []
+    rest = np.logaddexp(log_odds[1][:, None], log_odds[2])
+    for here, mass in zip(log_odds[0], log_mass, strict=True):
+        top = np.logaddexp(here, rest)
+        weight = mass + log_mass[:, None] + log_mass
+        answers.append([logsumexp(weight + part - top) for part in (here, log_odds[1][:, None], log_odds[2])])
+    return logsumexp(answers, axis=0)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+@pytest.mark.parametrize("sd", [0.01, 0.4, 1.0, 3.0])
+def test_two_classes(link, sd):
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        mean, sds = rng.normal(size=2) * 2, sd * rng.uniform(0.7, 1.4, 2)
+        value = log_shares(link, mean[None], sds[None])[0]
+        np.testing.assert_allclose(np.exp(value), np.exp(brute_force(link, mean, sds)), atol=1e-7)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+@pytest.mark.parametrize("sds", [[0.2, 0.3, 0.5], [2.0, 0.05, 1.0], [0.8, 1.5, 3.0]])
+def test_three_classes(link, sds):
+    mean = np.array([0.5, -1.0, 1.5])
+    value = log_shares(link, mean[None], np.array([sds]))[0]
+    np.testing.assert_allclose(np.exp(value), np.exp(brute_force(link, mean, sds, 161)), atol=1e-6)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+def test_known_activations_give_normalised_odds(link):
+    mean = np.random.default_rng(1).normal(size=(5, 4)) * 3
+    log_odds = link.log_odds(mean)
+    exact = log_odds - logsumexp(log_odds, axis=1, keepdims=True)
+    np.testing.assert_allclose(log_shares(link, mean, np.zeros((5, 4))), exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+def test_small_probabilities_keep_their_digits(link):
+    mean, sds = np.array([3.0, -4.0]), np.array([0.5, 0.5])
+    np.testing.assert_allclose(log_shares(link, mean[None], sds[None])[0], brute_force(link, mean, sds), rtol=1e-6)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+def test_extreme_activations_stay_finite(link):
+    mean = np.array([[1e5, -1e5, 0.0], [30.0, 29.0, -30.0], [0.0, 0.0, 0.0]])
+    sd = np.array([[1.0, 10.0, 100.0], [1e-8, 1e-8, 1e-8], [1e4, 1e-4, 1.0]])
+    value = log_shares(link, mean, sd)
+    assert np.all(np.isfinite(value))
+    np.testing.assert_allclose(np.exp(value).sum(1), 1.0)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+def test_the_links_invert(link):
+    activation = np.array([-30.0, -2.0, 0.0, 0.3, 8.0, 35.0])
+    np.testing.assert_allclose(link.activation(link.log_odds(activation)), activation, rtol=1e-9, atol=1e-12)
+    rise = link.log_odds(activation + 1e-5) - link.log_odds(activation - 1e-5)
+    np.testing.assert_allclose(link.slope(activation), rise / 2e-5, rtol=1e-5)
