@@ -9,8 +9,8 @@ import numpy as np
 import cavity
 from benchmarks.timing import probit_data
 from cavity.inference import memory
+from cavity.inference.driver import on_device, one_sweep
 from cavity.inference.problem import Problem
-from cavity.inference.run import on_device, one_sweep
 
 N, DIM, LIMIT = 200_000, 20, 20.0
 

@@ -9,9 +9,9 @@ import numpy as np
 
 import cavity
 from cavity.inference import memory
+from cavity.inference.driver import close_sweep, on_device, one_sweep
 from cavity.inference.measure import measure
 from cavity.inference.problem import Problem
-from cavity.inference.run import close_sweep, on_device, one_sweep
 
 
 def interleaved(functions: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:

@@ -46,7 +46,12 @@ def test_products(dim, per_row):
 
 POINTS = {
     "ep": (cavity.ep(), 3),
+    "ep in batches": (cavity.ep(batch_size=16), 3),
+    "ep in batches, few entries": (cavity.ep(batch_size=16), 35),
     "parallel-ep": (cavity.parallel_ep(), 3),
+    "power-ep in batches": (cavity.power_ep(0.5, batch_size=16), 3),
+    "vmp in batches": (cavity.vmp(batch_size=16), 3),
+    "ep at a given rate": (cavity.ep(batch_size=16, rate=0.3), 3),
     "sep": (cavity.sep(), 3),
     "aep": (cavity.aep(), 3),
     "fewer rows than features": (cavity.ep(), 60),
@@ -57,15 +62,55 @@ POINTS = {
 def test_fits(name):
     algorithm, dim = POINTS[name]
     matrix = random_rows(40, dim, 2)
-    y = RNG.choice([-1.0, 1.0], 40)
+    y, weights = RNG.choice([-1.0, 1.0], 40), RNG.choice([0.0, 0.4, 1.0, 2.0], 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        fit = lambda features, start=None: cavity.fit(
+            cavity.factors.probit(),
+            cavity.Gaussian.isotropic(dim),
+            (features, y),
+            algorithm,
+            weights=weights,
+            max_sweeps=3,
+            start=start,
+        )
+        spread, thin = fit(matrix.toarray()), fit(matrix)
+        assert_same_fit(thin, spread)
+        assert_same_fit(fit(matrix, thin), fit(matrix.toarray(), spread))
+
+
+def assert_same_fit(one, other):
+    assert_trees_close(one.posterior, other.posterior, rtol=1e-10)
+    np.testing.assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-11)
+    for name in ("change", "skipped", "backoffs", "rate", "entropy"):
+        np.testing.assert_allclose(getattr(one.history, name), getattr(other.history, name), rtol=1e-6, atol=1e-12)
+
+
+def test_rates_are_cut_alike():
+    matrix = sparse.csr_array(RNG.normal(size=(30, 2)))
+    y = RNG.standard_t(2, 30) * 30
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)
         fit = lambda features: cavity.fit(
-            cavity.factors.probit(), cavity.Gaussian.isotropic(dim), (features, y), algorithm, max_sweeps=3
+            cavity.factors.student_t(2.0, 0.1),
+            cavity.Gaussian.isotropic(2),
+            (features, y),
+            cavity.ep(10),
+            max_sweeps=20,
         )
         spread, thin = fit(matrix.toarray()), fit(matrix)
-    assert_trees_close(thin.posterior, spread.posterior, rtol=1e-11)
-    np.testing.assert_allclose(thin.log_evidence, spread.log_evidence, rtol=1e-12)
+    assert spread.history.backoffs.sum() + spread.n_skipped > 0
+    assert_same_fit(thin, spread)
+
+
+def test_the_evidence_has_the_same_gradient():
+    matrix, y = random_rows(40, 5, 2), RNG.choice([-1.0, 1.0], 40)
+    fit = lambda features: cavity.fit(
+        cavity.factors.probit(), cavity.Gaussian.isotropic(5), (features, y), cavity.ep(20), tol=1e-10
+    )
+    assert_trees_close(
+        fit(matrix).evidence_gradient(), fit(matrix.toarray()).evidence_gradient(), rtol=1e-7, atol=1e-10
+    )
 
 
 def test_a_diagonal_gaussian_takes_sparse_rows_too():

@@ -43,6 +43,10 @@ class Factor(abc.ABC):
         """A structured implementation of the sweep for this prior, or None: see `cavity.inference.kernel`."""
         return None
 
+    def driver(self, prior: Any, data: Any, batch_size: int | None) -> Any:
+        """Another way to run a fit with a site for each datum, or None: see `cavity.inference.driver`."""
+        return None
+
 
 def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float) -> Any:
     """Equations (11) and, at power 0, (15) for any family and factor, by gradients of log-partitions."""

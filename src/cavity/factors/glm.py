@@ -18,12 +18,13 @@ from jax import Array
 from cavity import linalg
 from cavity._checks import as_numbers
 from cavity._pytree import pytree
-from cavity.factors import linear
+from cavity.factors import linear, sparse
 from cavity.factors.base import Factor
 from cavity.factors.line import line_site
 from cavity.factors.reduction import to_row_space
 from cavity.factors.rows import SparseRows, spread_out
 from cavity.families import DiagonalGaussian, Gaussian
+from cavity.inference.driver import Driver
 from cavity.inference.kernel import Kernel
 from cavity.quadrature import Tilt
 
@@ -76,6 +77,10 @@ class GLM(Factor):
 
     def kernel(self, prior: Any) -> Kernel | None:
         return linear.KERNEL if isinstance(prior, Gaussian) else None
+
+    def driver(self, prior: Any, data: Any, batch_size: int | None) -> Driver | None:
+        in_batches = isinstance(prior, Gaussian) and batch_size != 1  # one row at a time has rank-one updates
+        return sparse.ON_HOST if in_batches and isinstance(data[0], SparseRows) else None
 
 
 @pytree

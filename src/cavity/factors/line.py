@@ -9,8 +9,8 @@ from jax import Array
 class Line(NamedTuple):
     """exp(shift · a − ½ precision · a²): a site along a = xᵀθ, or a stack of them."""
 
-    shift: Array
-    precision: Array
+    shift: Any
+    precision: Any
 
 
 class Asked(NamedTuple):

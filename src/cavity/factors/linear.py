@@ -33,6 +33,18 @@ def expand(like: Any, features: Any, site: Line, weight: Array) -> Any:
     return type(like)(shift, rows_of.weighted_gram(features, weight * site.precision))
 
 
+def answer(
+    likelihood: Any, y: Any, mean: Array, variance: Array, old: Line, weight: Array, proper: Any, power: float
+) -> tuple[Line, Array, Info]:
+    """What rows ask for, beyond the sites they have, given the marginals of their activations; and with what weight."""
+    mean, variance, remains = without(old, mean, variance, power * memory.present(weight))
+    asked = jax.vmap(partial(ask, likelihood, power=power))(y, mean, variance, remains & proper)
+    used = jnp.where(asked.valid, weight, 0.0)
+    change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
+    skipped = jnp.sum(~asked.valid & (weight > 0))
+    return change, used, Info(jnp.sum(used), skipped, jnp.zeros((), int), jnp.sum(used * asked.log_scale))
+
+
 def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array) -> tuple[State, Info]:
     """`cavity.inference.step.step` for rows of X."""
     own = bool(jnp.ndim(batch.slot))
@@ -48,16 +60,7 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
         weight = memory.weight_of(model.weight, rows)
         m, v = marginals(features, mean, covariance)
         old = memory.read(state.sites, rows) if own else Line(jnp.zeros_like(m), jnp.zeros_like(m))
-        m, v, remains = without(old, m, v, power * memory.present(weight))
-        asked = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, remains & proper)
-        used = jnp.where(asked.valid, weight, 0.0)
-        change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
-        info = Info(
-            jnp.sum(used),
-            jnp.sum(~asked.valid & (weight > 0)),
-            jnp.zeros((), int),
-            jnp.sum(used * asked.log_scale),
-        )
+        change, used, info = answer(model.factor.likelihood, y, m, v, old, weight, proper, power)
         return (expand(state.q, features, change, used), info), change if own else None
 
     (move, info), changes = sum_over_chunks(visit, batch.rows, rows_of.chunk_size(model.data[0]))
@@ -128,19 +131,26 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
             else:
                 m, v = marginals(features, cavity_mean, cavity_covariance)
                 site, valid, _ = jax.vmap(partial(ask, model.factor.likelihood, power=power))(y, m, v, v >= 0)
-            present = memory.present(weight)  # of its own site, whichever cavity that was formed from
             m, v = marginals(features, mean, covariance)
-            cavity_m, cavity_v, _ = without(site, m, v, power * present)
-            tilt = jax.vmap(lambda *row: model.factor.likelihood.tilt(*row, power))(y, cavity_m, cavity_v)
-            value = tilt.log_mean + log_replacement(site, m, v, power, present)
-            usable = jnp.isfinite(value) & valid
-            total = jnp.sum(weight * jnp.where(usable, value, 0.0))
-            left_out = jnp.sum(jnp.where(usable | (weight == 0), 0.0, 1.0))
-            return (expand(model.prior, features, site, weight), total, left_out), None
+            sums = log_factors(model.factor.likelihood, y, m, v, site, weight, valid, power)
+            return (expand(model.prior, features, site, weight), *sums), None
 
         return jax.tree.map(jnp.add, total, sum_over_chunks(terms, rows, rows_of.chunk_size(model.data[0]))[0]), None
 
     return jax.lax.scan(visit, (0.0 * model.prior, jnp.zeros(()), jnp.zeros(())), plan)[0]
+
+
+def log_factors(
+    likelihood: Any, y: Any, mean: Array, variance: Array, site: Line, weight: Array, valid: Any, power: float
+) -> tuple[Array, Array]:
+    """Σ w_n {ℓ_α(c_n) + (A(c_n) − A(q))/α} from the marginals under q, and how many rows are left out."""
+    present = memory.present(weight)  # of its own site, whichever cavity that was formed from
+    m, v, _ = without(site, mean, variance, power * present)
+    tilt = jax.vmap(lambda *row: likelihood.tilt(*row, power))(y, m, v)
+    value = tilt.log_mean + log_replacement(site, mean, variance, power, present)
+    usable = jnp.isfinite(value) & valid
+    left_out = jnp.sum(jnp.where(usable | (weight == 0), 0.0, 1.0))
+    return jnp.sum(weight * jnp.where(usable, value, 0.0)), left_out
 
 
 def moments_of(q: Any) -> tuple[Array, Array]:

@@ -60,7 +60,7 @@ def chunk_size(rows: Any) -> int:
     """How many rows at a time keep work arrays small."""
     if not isinstance(rows, SparseRows):
         return CHUNK
-    per_row = rows.n_columns if _is_wide(rows) else rows.values.shape[-1] ** 2
+    per_row = rows.n_columns if is_wide(rows) else rows.values.shape[-1] ** 2
     return int(np.clip(WORK // per_row, 1, CHUNK))
 
 
@@ -68,7 +68,7 @@ def times(rows: Any, matrix: Array) -> Array:
     """X B for a vector or a matrix B."""
     if not isinstance(rows, SparseRows):
         return rows @ matrix
-    if _is_wide(rows) or jnp.ndim(matrix) == 2:
+    if is_wide(rows) or jnp.ndim(matrix) == 2:
         return rows.dense() @ matrix
     return jnp.sum(rows.values * matrix[rows.indices], axis=-1)
 
@@ -77,7 +77,7 @@ def quadratic(rows: Any, matrix: Array) -> Array:
     """xᵀ B x for every row."""
     if not isinstance(rows, SparseRows):
         return jnp.sum((rows @ matrix) * rows, axis=-1)
-    if _is_wide(rows):
+    if is_wide(rows):
         return quadratic(rows.dense(), matrix)
     block = matrix[rows.indices[..., :, None], rows.indices[..., None, :]]
     return jnp.einsum("...i,...ij,...j->...", rows.values, block, rows.values)
@@ -94,7 +94,7 @@ def weighted_gram(rows: Any, weight: Array) -> Array:
     """Xᵀ diag(w) X."""
     if not isinstance(rows, SparseRows):
         return rows.T @ (weight[:, None] * rows)
-    if _is_wide(rows):
+    if is_wide(rows):
         return weighted_gram(rows.dense(), weight)
     products = weight[:, None, None] * rows.values[:, :, None] * rows.values[:, None, :]
     zero = jnp.zeros((rows.n_columns, rows.n_columns))
@@ -106,6 +106,6 @@ def spread_out(rows: Any) -> Any:
     return rows.dense() if isinstance(rows, SparseRows) else rows
 
 
-def _is_wide(rows: SparseRows) -> bool:
+def is_wide(rows: SparseRows) -> bool:
     """Whether matrix products over spread-out rows are cheaper than products entry by entry."""
     return FEW * rows.values.shape[-1] > rows.n_columns

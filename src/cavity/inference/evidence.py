@@ -17,9 +17,9 @@ from cavity.inference.step import State
 class Evidence(NamedTuple):
     """log Z, and what may be wrong with it."""
 
-    value: Array
-    left_out: Array  # data whose term could not be formed
-    rebuilt: Array  # whether q could be rebuilt from the data's own sites
+    value: Any
+    left_out: Any  # data whose term could not be formed
+    rebuilt: Any  # whether q could be rebuilt from the data's own sites
 
 
 @partial(jax.jit, static_argnames=("kernel", "power"))

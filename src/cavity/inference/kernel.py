@@ -25,9 +25,9 @@ class Model(NamedTuple):
     factor: Any
     prior: Any
     data: Any  # leaves with N rows
-    weight: Array  # (N,)
-    slot: Array  # (N,) slot of each row
-    counts: Array  # (K,) total weight of each slot
+    weight: Any  # (N,)
+    slot: Any  # (N,) slot of each row
+    counts: Any  # (K,) total weight of each slot
 
 
 class Kernel(NamedTuple):

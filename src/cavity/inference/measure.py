@@ -1,11 +1,20 @@
 """What a sweep did to q."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax import Array
 
 from cavity.families.base import dot
+
+
+class Moved(NamedTuple):
+    """How far q is from a reference, its entropy, whether this sweep took back some of the last, and if q is proper."""
+
+    distance: float
+    entropy: float
+    turned: bool
+    proper: bool
 
 
 @jax.jit
@@ -26,12 +35,12 @@ def along(new: Any, old: Any, q: Any) -> Array:
     return dot(new - old, q.moments())
 
 
-def measure(reference: Any, before: Any, old: Any, new: Any) -> tuple[float, float, bool, bool]:
-    """How far q is from a reference, its entropy, whether this sweep took back some of the last, and if q is proper.
+def measure(reference: Any, before: Any, old: Any, new: Any) -> Moved:
+    """What the sweep from `old` to `new` did, after one from `before` to `old`.
 
     One program after the other: together they would hold a dozen matrices of the size of q's precision.
     """
     distance = float(distance_of(new, reference))
     entropy, proper = map(float, entropy_of(new))
     turned = float(along(new, old, old)) < float(along(new, old, before))
-    return distance, entropy, turned, bool(proper)
+    return Moved(distance, entropy, turned, bool(proper))

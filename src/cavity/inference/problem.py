@@ -11,6 +11,7 @@ from cavity._checks import as_numbers, is_integer, is_number
 from cavity.families.product import as_family
 from cavity.inference import kernel as general
 from cavity.inference import memory
+from cavity.inference.driver import COMPILED, Driver
 from cavity.inference.kernel import Kernel, Model
 from cavity.inference.memory import Slots
 from cavity.inference.named import ALL, Algorithm
@@ -25,6 +26,7 @@ class Problem(NamedTuple):
     weight: np.ndarray
     lift: Callable[[Any], Any] | None  # a site from the coordinates of the fit to the user's, where they differ
     given: tuple[Any, Any]  # prior and data in the user's coordinates
+    driver: Driver
 
     @classmethod
     def of(cls, factor: Any, prior: Any, data: Any, algorithm: Any, weights: Any, seed: int) -> "Problem":
@@ -45,10 +47,12 @@ class Problem(NamedTuple):
         given = prior, data
         prior, data, lift = factor.simplify(prior, data)
         kernel = factor.kernel(prior) or general.GENERAL
+        driver = (factor.driver(prior, data, algorithm.batch_size) if slots.own else None) or COMPILED
         with jax.enable_x64(True):
             count = np.where(slots.counts > 0, slots.counts, 1.0)  # an empty group has a site that is never visited
-            arrays = (factor, prior, data, weight, slots.of_row.astype(np.int32), count)
-            return cls(Model(*jax.tree.map(jnp.asarray, arrays)), kernel, slots, weight, lift, given)
+            model = Model(factor, prior, data, weight, slots.of_row.astype(np.int32), count)
+            model = jax.tree.map(jnp.asarray if driver.on_device else np.asarray, model)
+            return cls(model, kernel, slots, weight, lift, given, driver)
 
 
 def assign(algorithm: Algorithm, weight: np.ndarray, kept: np.ndarray, seed: int) -> Slots:

@@ -9,21 +9,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from tqdm import tqdm
 
 from cavity._precision import to_numpy
 from cavity.inference import evidence as evidence_of
-from cavity.inference import kernel as general
 from cavity.inference import memory, rates
 from cavity.inference.complaints import complaints
-from cavity.inference.kernel import Kernel, Model
-from cavity.inference.measure import entropy_of, measure
+from cavity.inference.driver import Setting, on_device
+from cavity.inference.measure import entropy_of
 from cavity.inference.memory import Plan
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem, check_limits
 from cavity.inference.result import ConvergenceWarning, History, Result, Sweep
-from cavity.inference.step import Info, State
 
 SMALLEST_SHARE = 2.0**-10
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
@@ -81,20 +78,6 @@ def fit(
         return loop.run(progress, callback)
 
 
-# Two programs, and those of `measure`: only the sweep depends on the factor, the others are compiled once per family.
-
-
-@partial(jax.jit, static_argnames=("kernel", "power", "mode"))
-def one_sweep(
-    kernel: Kernel, state: State, model: Model, plan: Plan, rates: Array, power: float, mode: Any
-) -> tuple[State, Info]:
-    """The visits of a plan."""
-    return kernel.sweep(state, model, plan, rates, power=power, mode=mode)
-
-
-close_sweep = jax.jit(general.settle, static_argnames="average")
-
-
 class Loop:
     """The sweeps of one fit, and what is decided between them."""
 
@@ -103,11 +86,13 @@ class Loop:
     ) -> None:
         self.problem, self.algorithm, self.limit, self.tol, self.evidence = problem, algorithm, limit, tol, evidence
         self.rng = np.random.default_rng(seed)
-        self.state = problem.kernel.init(problem.model, problem.slots.own)
+        self.driver = problem.driver
+        self.state = self.driver.start(problem.kernel, problem.model, problem.slots.own)
+        self.now = self.driver.remember(self.state)
         self.share = 1.0  # of the asked move that is made: halved when the change stops falling
         self.patience, self.calm = 1, 0  # sweeps that must agree before the share is doubled, and those that have
-        self.reference, self.travelled = self.state.q, 0.0  # where a unit of rate began, how much of it is gone
-        self.before, self.turned = self.state.q, False  # q a sweep ago, and whether the last two moves are opposed
+        self.reference, self.travelled = self.now, 0.0  # where a unit of rate began, how much of it is gone
+        self.before, self.turned = self.now, False  # q a sweep ago, and whether the last two moves are opposed
         self.sweeps: list[Sweep] = []
         self.earlier = 0  # sweeps made by the fit that this one goes on from
         self.last_evidence: evidence_of.Evidence | None = None
@@ -120,11 +105,10 @@ class Loop:
             raise ValueError("start must be the result of a fit that still holds its sites; a pickled one does not.")
         if shapes_of(sites) != shapes_of(self.state.sites):
             raise ValueError("start must be a result for the same data and algorithm; its sites have other shapes.")
-        model, kernel = self.problem[:2]
-        q = model.prior + kernel.total(sites, model)
-        if bool(q.is_proper()):
-            self.state = self.state._replace(q=q, sites=sites)
-            self.reference = self.before = q
+        state = self.driver.resume(self.problem.kernel, self.problem.model, self.state, sites)
+        if state is not None:
+            self.state = state
+            self.now = self.reference = self.before = self.driver.remember(state)
             self.earlier = start._earlier + start.n_sweeps
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
@@ -154,32 +138,29 @@ class Loop:
         return self.result(ending)
 
     def sweep(self, number: int, start: float) -> Sweep:
-        """One pass over the data under jit, and its record."""
+        """One pass over the data, and its record."""
         model, kernel, slots = self.problem[:3]
         plan = memory.plan(self.rng, slots, self.algorithm.batch_size, self.algorithm.replace)
         step_rates = self.rates(number, plan)
-        mode = kernel.mode(model, self.problem.weight, plan, step_rates)
-        end, info = one_sweep(
-            kernel, self.state, model, on_device(plan), jnp.asarray(step_rates), self.algorithm.power, mode
-        )
-        end, cut = close_sweep(model.prior, model.counts, self.state, end, self.share, average=self.algorithm.settles)
-        old = self.state.q
-        distance, entropy, turned, proper = measure(self.reference, self.before, old, end.q)
-        if not proper:  # steps keep q proper one by one; at extreme scales their sum can still lose it to rounding
-            end, distance, entropy = self.state, np.inf, float(entropy_of(old)[0])
+        setting = Setting(self.algorithm.power, self.share, self.algorithm.settles)
+        end, info, cut = self.driver.sweep(kernel, model, self.state, plan, step_rates, setting)
+        moved = self.driver.measure(model, self.reference, self.before, self.now, end)
+        if not moved.proper:  # steps keep q proper one by one; at extreme scales rounding can still lose it
+            end, moved = self.state, moved._replace(distance=np.inf, entropy=float(entropy_of(self.state.q)[0]))
             info = info._replace(skipped=len(self.problem.weight), log_scale=0.0)
-        self.before, self.state, self.turned = old, end, turned
+        self.before, self.now, self.state = self.now, self.driver.remember(end), end
+        self.turned = moved.turned
         rate = self.share if self.algorithm.settles else float(step_rates.mean())
         self.travelled += min(rate, 1.0)
-        if number == 1:
+        if number == 1 and slots.n_sites == 0:
             self.first_pass = float(end.q.log_partition() - model.prior.log_partition() + info.log_scale)
         return Sweep(
             number,
-            distance / self.travelled,
+            moved.distance / self.travelled,
             int(info.skipped),
             int(info.backoffs) + int(cut),
             rate,
-            entropy,
+            moved.entropy,
             self.log_evidence() if self.evidence == "history" else float("nan"),
             time.perf_counter() - start,
             partial(self.in_user_coordinates, self.state.q),
@@ -207,7 +188,7 @@ class Loop:
         judged over as many sweeps as add up to one.
         """
         if self.algorithm.settles or self.travelled >= 1 - 1e-9:
-            self.reference, self.travelled = self.state.q, 0.0
+            self.reference, self.travelled = self.now, 0.0
             one_pass = self.problem.slots.n_sites == 0 and self.limit == 1
             return sweep.change < self.tol or one_pass or self.is_rounding()
         return False
@@ -247,15 +228,16 @@ class Loop:
 
     def closing_plan(self) -> Plan:
         """All rows of a slot at once, in order."""
-        return on_device(memory.plan(self.rng, self.problem.slots, None, replace=False))
+        return memory.plan(self.rng, self.problem.slots, None, replace=False)
 
     def log_evidence(self) -> float:
         """log Z; for K = 0 that of the first pass, at power 1 the sum of one-step-ahead predictive densities (29)."""
         if self.problem.slots.n_sites == 0:
             return self.first_pass
         model, kernel = self.problem[:2]
-        plan = self.closing_plan()
-        self.last_evidence = evidence_of.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)
+        self.last_evidence = self.driver.log_evidence(
+            kernel, model, self.state.sites, self.closing_plan(), self.algorithm.power
+        )
         return float(self.last_evidence.value)
 
     def evidence_with(self, factor: Any) -> float:
@@ -265,9 +247,8 @@ class Loop:
         if jax.tree.structure(factor) != jax.tree.structure(model.factor):  # type: ignore[operator]
             raise ValueError(f"factor must be of the kind that was fitted, {model.factor!r}; got {factor!r}.")
         model = model._replace(factor=jax.tree.map(jnp.asarray, factor))
-        return float(
-            evidence_of.log_evidence(kernel, model, self.state.sites, self.closing_plan(), self.algorithm.power).value
-        )
+        plan = self.closing_plan()
+        return float(self.driver.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power).value)
 
     def refuse_without_sites(self) -> None:
         """The evidence of K = 0 is that of its first pass; no sites are left of it."""
@@ -279,7 +260,7 @@ class Loop:
 
     def gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
-        model, kernel, slots, _, lift, (prior, data) = self.problem
+        model, kernel, slots, _, lift, (prior, data), _ = self.problem
         self.refuse_without_sites()
         whole = [leaf.dtype for leaf in jax.tree.leaves((model.factor, prior)) if leaf.dtype.kind != "f"]
         if whole:
@@ -291,7 +272,7 @@ class Loop:
         power = self.algorithm.power
         # with a site of its own for each datum log Z is stationary in them, unless a cavity keeps a part of the site
         stationary = power == 0 or (slots.own and bool(np.all(self.problem.weight >= 1)))
-        gradient, error = evidence_of.gradient(kernel, model, sites, self.closing_plan(), power, stationary)
+        gradient, error = evidence_of.gradient(kernel, model, sites, on_device(self.closing_plan()), power, stationary)
         if not error < SOLVED:
             message = (
                 f"The gradient of log Z is good to {float(error):.1g} only: its linear system was not solved. The "
@@ -331,8 +312,3 @@ class Loop:
 def shapes_of(sites: Any) -> Any:
     """The structure of sites and the shape of every leaf."""
     return jax.tree.structure(sites), [leaf.shape for leaf in jax.tree.leaves(sites)]
-
-
-def on_device(plan: Plan) -> Plan:
-    """A plan as JAX arrays; 32-bit row numbers are enough."""
-    return Plan(*(jnp.asarray(np.asarray(leaf, dtype=np.int32)) for leaf in plan))

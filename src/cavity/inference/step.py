@@ -36,10 +36,10 @@ class Batch(NamedTuple):
 class Info(NamedTuple):
     """What a person may want to see, summed over the data visited."""
 
-    weight: Array  # Σ w_n of the data that moved q
-    skipped: Array  # number of data whose cavity or tilted distribution was improper
-    backoffs: Array  # number of batches whose rate was cut to keep q proper
-    log_scale: Array  # Σ w_n log s_n, the scales of the sites: equation (24)
+    weight: Any  # Σ w_n of the data that moved q
+    skipped: Any  # number of data whose cavity or tilted distribution was improper
+    backoffs: Any  # number of batches whose rate was cut to keep q proper
+    log_scale: Any  # Σ w_n log s_n, the scales of the sites: equation (24)
 
 
 def step(
