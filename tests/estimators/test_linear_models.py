@@ -6,6 +6,7 @@ from scipy.integrate import quad
 from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import log_loss
 
 import cavity
 from tests.registry import thinned
@@ -119,8 +120,25 @@ def test_several_classes_average_their_normalised_odds(make):
     draws = model.sample_posterior(200_000, random_state=0)
     activation = np.einsum("scd,nd->nsc", draws, np.column_stack([X[:5], np.ones(5)]))
     odds = np.exp(activation) if make is cavity.LogisticClassifier else norm.cdf(activation) / norm.sf(activation)
+    odds = odds**model.sharpness_
     np.testing.assert_allclose(probability, np.mean(odds / odds.sum(2, keepdims=True), axis=1), atol=2e-3)
     assert model.posterior_.mean.shape == (3, 4)
+
+
+def test_odds_are_as_sharp_as_the_rows_left_out_say():
+    features = RNG.normal(size=(3000, 2))
+    clear = np.argmax(features @ RNG.normal(size=(2, 3)) * 4 + RNG.gumbel(size=(3000, 3)), axis=1)
+    noisy = np.where(RNG.random(3000) < 0.6, RNG.integers(3, size=3000), clear)
+    fit = lambda labels: cavity.LogisticClassifier().fit(features[:300], labels[:300])
+    loss = lambda model, labels: log_loss(labels[300:], model.predict_proba(features[300:]))
+    for labels in (clear, noisy):
+        model = fit(labels)
+        learned = loss(model, labels)
+        best = model.sharpness_
+        for other in (0.6 * best, 1.7 * best):
+            model.sharpness_ = other
+            assert learned < loss(model, labels)
+    assert fit(noisy).sharpness_ < 0.9
 
 
 def test_weights_count_rows_and_class_weights_are_weights():

@@ -7,14 +7,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cavity._precision import to_numpy
 from cavity.diagnostics.importance import importance_check
 from cavity.diagnostics.second_order import correction, tilted_cumulants
+from cavity.estimators.leave_one_out import own_cavities
 from cavity.estimators.linear import Function, LinearEstimator, with_ones
-from cavity.factors.line import Line, ask, without
 
 DRAWS_AT_ONCE = 256
 MOST_ROWS = 4000  # in the pairs of the second-order term; of more, so many are drawn
-SWEEPS = 50
 
 
 class PosteriorCheck(NamedTuple):
@@ -98,29 +98,17 @@ def _second_order(
     covariance = rows @ posterior.covariance @ rows.T
     mean, variance = rows @ posterior.mean, np.diag(covariance)
     with jax.enable_x64(True):
-        cavity = [np.asarray(part) for part in _own_cavities(likelihood, target, mean, variance, weight[kept])]
-    cumulants = tilted_cumulants(lambda grid: _log_lik(likelihood, target, grid.T).T, cavity[0], cavity[1], cavity[2:])
+        cavity = own_cavities(likelihood, target, mean, variance, weight[kept])
+        cavity, tilted = to_numpy((cavity, _tilted(likelihood, target, *cavity)))
+    cumulants = tilted_cumulants(lambda grid: _log_lik(likelihood, target, grid.T).T, cavity[0], cavity[1], tilted)
     return correction(*cumulants, covariance, copies)
 
 
 @jax.jit
-def _own_cavities(likelihood: Any, y: Any, mean: Any, variance: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
-    """Mean and variance of every row's own cavity, and of its tilted distribution, at q's marginals."""
-    present = jax.numpy.minimum(weight, 1.0)
-
-    def one(y: Any, m: Any, v: Any, present: Any) -> tuple[Any, Any, Any, Any]:
-        def refine(_: Any, site: Line) -> Line:
-            asked = ask(likelihood, y, *without(site, m, v, present), 1.0)
-            half = lambda old, new: 0.5 * (old + new)
-            return Line(half(site.shift, asked.site.shift), half(site.precision, asked.site.precision))
-
-        site = jax.lax.fori_loop(0, SWEEPS, refine, Line(0.0 * m, 0.0 * m))
-        cavity_mean, cavity_variance, _ = without(site, m, v, present)
-        tilt = likelihood.tilt(y, cavity_mean, cavity_variance, 1.0)
-        tilted_mean = cavity_mean + cavity_variance * tilt.slope
-        return cavity_mean, cavity_variance, tilted_mean, cavity_variance * tilt.shrinkage
-
-    return jax.vmap(one)(y, mean, variance, present)
+def _tilted(likelihood: Any, y: Any, mean: Any, variance: Any) -> tuple[Any, Any]:
+    """Mean and variance of every row's tilted distribution, from those of its cavity."""
+    tilt = jax.vmap(lambda *row: likelihood.tilt(*row, 1.0))(y, mean, variance)
+    return mean + variance * tilt.slope, variance * tilt.shrinkage
 
 
 def _log_lik(likelihood: Any, y: Any, activation: np.ndarray) -> np.ndarray:

@@ -2,18 +2,24 @@
 
 from typing import Any, Self
 
+import jax
 import numpy as np
 from scipy.special import log_ndtr
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
+from cavity._precision import to_numpy
+from cavity.estimators.leave_one_out import own_cavities
 from cavity.estimators.linear import LinearEstimator
 from cavity.estimators.predictive import activations, log_mean
-from cavity.estimators.several import Link, LogitLink, ProbitLink, log_shares
+from cavity.estimators.several import Link, LogitLink, ProbitLink, Sharpened, best_sharpness, log_shares
 from cavity.factors import GLM, logit, probit
 from cavity.factors.likelihoods import Logit
+
+ROWS_FOR_SHARPNESS = 1000
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):
@@ -21,7 +27,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     More than two classes are told apart by one linear function for each, which says whether a row belongs to it. A row
     belongs to exactly one: given that and the coefficients, class c has probability proportional to the odds of its own
-    function, for the logistic likelihood the softmax. Predictions are its average over the posterior.
+    function, raised to a power that all share and that makes each row most probable given the others
+    (`cavity.estimators.several`). Predictions are the average over the posterior.
     """
 
     _link: Link
@@ -96,7 +103,27 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def _update(self, X: Any, y: np.ndarray, weight: np.ndarray, first: bool) -> Self:
         targets, weight = self._targets(y, weight)
         self._learn(X, targets, y, weight, None if first else self._functions)
+        if len(targets) > 1:
+            self._sharpen(X, targets, weight, first)
         return self
+
+    def _sharpen(self, X: Any, targets: list[np.ndarray], weight: np.ndarray, first: bool) -> None:
+        """Learn how sharp the odds of all classes are together; over chunks, the average by weight of log κ."""
+        rng = check_random_state(self.random_state)
+        rows = np.flatnonzero(weight > 0)
+        rows = rng.choice(rows, ROWS_FOR_SHARPNESS, replace=False) if len(rows) > ROWS_FOR_SHARPNESS else rows
+        likelihood, left = self._factor(None).likelihood, []
+        for function, target in zip(self._functions, targets, strict=True):
+            marginals = activations(X[rows], function.posterior)
+            with jax.enable_x64(True):
+                left.append(to_numpy(own_cavities(likelihood, target[rows], *marginals, weight[rows])))
+        mean, variance = (np.column_stack(column) for column in zip(*left, strict=True))
+        chosen = np.argmax(np.column_stack(targets)[rows], axis=1)
+        here = best_sharpness(self._link, mean, np.sqrt(np.maximum(variance, 0.0)), chosen, weight[rows], rng)
+        before, earlier = (0.0, 1.0) if first else (self._weight_so_far, self.sharpness_)
+        self._weight_so_far: float = before + float(weight.sum())
+        share = before / self._weight_so_far
+        self.sharpness_: float = earlier**share * here ** (1 - share)
 
     def _targets(self, y: np.ndarray, weight: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """±1 for each linear function, and the weights with those of the classes."""
@@ -124,7 +151,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if len(marginals) == 1:
             return np.column_stack([self._log_probability(y, *marginals[0]) for y in (-1.0, 1.0)])
         mean, variance = (np.column_stack(column) for column in zip(*marginals, strict=True))
-        return log_shares(self._link, mean, np.sqrt(variance))
+        return log_shares(Sharpened(self._link, self.sharpness_), mean, np.sqrt(variance))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Posterior predictive probabilities of the classes, in the order of `classes_`."""
@@ -178,6 +205,8 @@ class ProbitClassifier(LinearClassifier):
     converged_ : bool
     n_skipped_ : int
     history_ : History, or a list of them
+    sharpness_ : float
+        Of several classes only: the power to which the odds of each are raised.
 
     Examples
     --------

@@ -1,7 +1,12 @@
-"""Probabilities of several classes whose log odds are independent and uncertain.
+"""Probabilities of several classes, each with a linear function of its own that says whether a row belongs to it.
 
-With known odds o, class c has probability o_c / Σ o. That is also the probability that log o_c plus Gumbel noise is the
-largest among the classes, so its average over independent log odds is an integral over one variable,
+A row belongs to exactly one class: given that and the odds o of the functions, class c has probability o_c / Σ o. The
+functions were not learned together, though, and their odds may be too sharp together, or not sharp enough: too sharp
+where labels are noisy. So class c has probability o_c^κ / Σ o^κ, with one number κ that makes each row most probable
+given all other rows.
+
+With known odds this is also the probability that κ log o_c plus Gumbel noise is the largest among the classes. The
+average over independent log odds is then an integral over one variable; at κ = 1,
 
     E[o_c / Σ o] = ∫ F'_c(s) Π_{j≠c} F_j(s) ds,   F_j(s) = E exp(−o_j e^{−s}),
 
@@ -9,9 +14,11 @@ with F_j the distribution of a class's log odds plus noise: one further integral
 All of them are sums over evenly spaced nodes, which converge exponentially fast for integrands as smooth as these.
 """
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import log_expit, log_ndtr, logsumexp, ndtr, ndtri_exp
 
 STEP = 0.5  # between nodes: noise varies on the scale of one, and activations on that of their standard deviation
@@ -21,6 +28,7 @@ GROWTH = 0.25  # of the spacing where only the tail of the noise is left
 MOST = 1024  # nodes of the outer integral
 AT_ONCE = 2**20  # numbers in memory
 LEAST = 1e-300
+N_DRAWS = 64  # and their mirror images, where κ is looked for
 
 
 class Link(Protocol):
@@ -58,6 +66,43 @@ class ProbitLink:
 
     def activation(self, log_odds: Any) -> Any:
         return np.copysign(ndtri_exp(log_expit(-np.abs(log_odds))), log_odds)
+
+
+@dataclass(frozen=True)
+class Sharpened:
+    """κ times the log odds of another link."""
+
+    link: Link
+    sharpness: float
+
+    def log_odds(self, activation: Any) -> Any:
+        return self.sharpness * self.link.log_odds(activation)
+
+    def slope(self, activation: Any) -> Any:
+        return self.sharpness * self.link.slope(activation)
+
+    def activation(self, log_odds: Any) -> Any:
+        return self.link.activation(log_odds / self.sharpness)
+
+
+def best_sharpness(
+    link: Link, mean: np.ndarray, sd: np.ndarray, chosen: np.ndarray, weight: np.ndarray, rng: np.random.RandomState
+) -> float:
+    """κ for the highest Σ w_n log p(y_n | all other rows), with log κ ~ N(0, ¼) to hold it where data say little.
+
+    `mean` and `sd` (rows, classes) are those of the activations given all other rows. Averages are over a few draws,
+    the same for every κ.
+    """
+    draws = rng.standard_normal((N_DRAWS, 1, mean.shape[1]))
+    log_odds = link.log_odds(mean + sd * np.concatenate([draws, -draws]))
+    label = np.broadcast_to(chosen[:, None], (len(log_odds), len(chosen), 1))
+
+    def loss(log_sharpness: float) -> float:
+        scaled = np.exp(log_sharpness) * log_odds
+        log_share = np.take_along_axis(scaled, label, 2)[..., 0] - logsumexp(scaled, axis=2)
+        return 2 * log_sharpness**2 - float(weight @ (logsumexp(log_share, axis=0) - np.log(len(log_odds))))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded", options={"xatol": 1e-3}).x))
 
 
 def log_shares(link: Link, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
