@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity.diagnostics import check_posterior
 from cavity.special import log_ndtr
 from tests.statistical.sources import dataset, nuts
 
@@ -42,3 +43,13 @@ def test_against_nuts(name, likelihood):
             continue  # 208 rows share one site in 61 dimensions: docs/estimators.md reports what that costs
         assert mean_error <= of_mean, algorithm
         assert sd_error <= of_sd, algorithm
+
+
+@pytest.mark.parametrize("likelihood", MODELS)
+def test_khat_is_low_where_the_posterior_is_good(likelihood):
+    features, labels = dataset("pima")
+    model = MODELS[likelihood][0](standardize=True).fit(features, labels)
+    check = check_posterior(model, features, labels)
+    print(f"pima, {likelihood}: {check}")
+    assert check.khat < 0.5
+    assert check.reliable
