@@ -141,6 +141,45 @@ def test_odds_are_as_sharp_as_the_rows_left_out_say():
     assert fit(noisy).sharpness_ < 0.9
 
 
+def test_sharpness_gathers_over_chunks():
+    features = RNG.normal(size=(600, 2))
+    clear = np.argmax(features @ RNG.normal(size=(2, 3)) * 4, axis=1)
+    labels = np.where(RNG.random(600) < 0.6, RNG.integers(3, size=600), clear)
+    at_once = cavity.LogisticClassifier().fit(features, labels)
+    in_chunks = cavity.LogisticClassifier()
+    for start in range(0, 600, 50):
+        here = slice(start, start + 50)
+        in_chunks.partial_fit(features[here], labels[here], classes=[0, 1, 2])
+    np.testing.assert_allclose(in_chunks.sharpness_, at_once.sharpness_, rtol=0.15)
+
+
+def test_several_groups_are_averaged_one_by_one():
+    features = RNG.normal(size=(60, 9))
+    y = features @ np.repeat([1.0, 0.5, 0.0], 3) + RNG.normal(size=60)
+    fit = lambda groups: cavity.GaussianRegressor(noise_variance=1.0, prior_variance="auto", feature_groups=groups)
+    learned = fit(np.repeat([0, 1, 2], 3)).fit(features, y)
+    assert learned.prior_variance_[2] < 1e-6  # at its bound: these coefficients are zero
+    function = learned._functions[0]
+    best = learned._coefficients.prior(function.hyper.variance) + function.from_data
+    wider = np.sqrt(learned.posterior_.variance / best.variance)[:6]
+    assert np.all((wider > 1.0) & (wider < 1.3))
+
+
+def test_class_weights_are_named_and_counted():
+    with pytest.raises(ValueError, match="class_weight must leave weight to two classes"):
+        cavity.ProbitClassifier(class_weight={"yes": 0.0}).fit(X, LABELS)
+    with pytest.raises(ValueError, match="class_weight must name classes"):
+        cavity.ProbitClassifier(class_weight={"perhaps": 2.0}).fit(X, LABELS)
+    with pytest.raises(ValueError, match="classes must list at least two labels"):
+        cavity.ProbitClassifier().partial_fit(X, LABELS, classes=["yes"])
+    weight = (np.arange(N) % 3 > 0).astype(float)
+    balanced = cavity.ProbitClassifier(class_weight="balanced")
+    without = balanced.fit(X[weight > 0], LABELS[weight > 0]).posterior_.mean
+    np.testing.assert_allclose(balanced.fit(X, LABELS, sample_weight=weight).posterior_.mean, without, rtol=1e-8)
+    model = cavity.ProbitClassifier(class_weight={"yes": 2.0}).partial_fit(X, LABELS, classes=["no", "yes"])
+    model.partial_fit(X[LABELS == "no"], LABELS[LABELS == "no"])  # a chunk without the class that has a weight
+
+
 def test_weights_count_rows_and_class_weights_are_weights():
     weight = RNG.integers(0, 4, N).astype(float)
     weighted = cavity.ProbitClassifier().fit(X, LABELS, sample_weight=weight)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import norm
 
 from cavity.estimators.several import LogitLink, ProbitLink, log_shares
 
@@ -68,6 +69,16 @@ def test_extreme_activations_stay_finite(link):
     value = log_shares(link, mean, sd)
     assert np.all(np.isfinite(value))
     np.testing.assert_allclose(np.exp(value).sum(1), 1.0)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+@pytest.mark.parametrize("widest", [8.0, 20.0, 300.0, 3000.0])
+def test_one_wide_class_among_narrow_ones(link, widest):
+    mean, sds = np.array([0.0, 1.0, 2.0]), np.array([widest, 0.1, 0.1])
+    wide = mean[0] + widest * norm.ppf((np.arange(200_000) + 0.5) / 200_000)  # the others hardly vary
+    log_odds = np.column_stack([link.log_odds(wide), *(np.full(len(wide), link.log_odds(m)) for m in mean[1:])])
+    exact = np.exp(log_odds - logsumexp(log_odds, axis=1, keepdims=True)).mean(0)
+    np.testing.assert_allclose(np.exp(log_shares(link, mean[None], sds[None])[0]), exact, atol=5e-3)
 
 
 @pytest.mark.parametrize("link", LINKS, ids=NAMES)

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import log_ndtr
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,7 +14,7 @@ from cavity._precision import to_numpy
 from cavity.estimators.leave_one_out import own_cavities
 from cavity.estimators.linear import LinearEstimator
 from cavity.estimators.predictive import activations, log_mean
-from cavity.estimators.several import Link, LogitLink, ProbitLink, Sharpened, best_sharpness, log_shares
+from cavity.estimators.several import Link, LogitLink, ProbitLink, Sharpened, Sharpness, learn_sharpness, log_shares
 from cavity.factors import GLM, logit, probit
 from cavity.factors.likelihoods import Logit
 
@@ -77,6 +76,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             raise ValueError(
                 f"y must hold at least two classes; got one class, {self.classes_[0]!r}, among rows of positive weight."
             )
+        if len(np.unique(y[self._targets(y, weight)[1] > 0])) < 2:
+            raise ValueError(f"class_weight must leave weight to two classes or more; got {self.class_weight!r}.")
         return self._update(X, y, weight, first=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -90,6 +91,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if first:
             if classes is None:
                 raise ValueError("classes must list all labels in the first call of partial_fit; got None.")
+            if len(unique_labels(classes)) < 2:
+                raise ValueError(f"classes must list at least two labels; got {classes!r}.")
             self.classes_ = unique_labels(classes)
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
             raise ValueError(f"classes must be those of the first call, {self.classes_}; got {classes}.")
@@ -108,29 +111,48 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return self
 
     def _sharpen(self, X: Any, targets: list[np.ndarray], weight: np.ndarray, first: bool) -> None:
-        """Learn how sharp the odds of all classes are together; over chunks, the average by weight of log κ."""
+        """Learn how sharp the odds of all classes are together, from rows that are left out one by one."""
         rng = check_random_state(self.random_state)
         rows = np.flatnonzero(weight > 0)
         rows = rng.choice(rows, ROWS_FOR_SHARPNESS, replace=False) if len(rows) > ROWS_FOR_SHARPNESS else rows
         likelihood, left = self._factor(None).likelihood, []
         for function, target in zip(self._functions, targets, strict=True):
-            marginals = activations(X[rows], function.posterior)
+            posterior = self._coefficients.prior(function.hyper.variance) + function.from_data  # not averaged over v
+            marginals = activations(X[rows], posterior)
             with jax.enable_x64(True):
                 left.append(to_numpy(own_cavities(likelihood, target[rows], *marginals, weight[rows])))
         mean, variance = (np.column_stack(column) for column in zip(*left, strict=True))
         chosen = np.argmax(np.column_stack(targets)[rows], axis=1)
-        here = best_sharpness(self._link, mean, np.sqrt(np.maximum(variance, 0.0)), chosen, weight[rows], rng)
-        before, earlier = (0.0, 1.0) if first else (self._weight_so_far, self.sharpness_)
-        self._weight_so_far: float = before + float(weight.sum())
-        share = before / self._weight_so_far
-        self.sharpness_: float = earlier**share * here ** (1 - share)
+        stands_for = weight[rows] * (weight.sum() / weight[rows].sum())
+        before = Sharpness()
+        if not first:
+            before = Sharpness(self._sharpness.log_value, (1 - self.forgetting) * self._sharpness.information)
+        sd = np.sqrt(np.maximum(variance, 0.0))
+        self._sharpness: Sharpness = learn_sharpness(self._link, before, mean, sd, chosen, stands_for, rng)
+        self.sharpness_ = float(np.exp(self._sharpness.log_value))
 
     def _targets(self, y: np.ndarray, weight: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """±1 for each linear function, and the weights with those of the classes."""
         if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, y)
+            weight = weight * self._weights_of_classes(weight, y)[self._place_of(y)]
         positive = self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
         return [np.where(y == label, 1.0, -1.0) for label in positive], weight
+
+    def _place_of(self, y: np.ndarray) -> np.ndarray:
+        """Where labels are in `classes_`; anywhere for one that only rows without weight have."""
+        return np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+
+    def _weights_of_classes(self, weight: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """One weight per class; "balanced" makes what rows of each class weigh together the same."""
+        if isinstance(self.class_weight, str):
+            if self.class_weight != "balanced":
+                raise ValueError(f"class_weight must be a dict, 'balanced' or None; got {self.class_weight!r}.")
+            total = np.bincount(self._place_of(y), weight, len(self.classes_))
+            return np.where(total > 0, total.sum() / (len(total) * np.where(total > 0, total, 1.0)), 1.0)
+        unknown = [label for label in self.class_weight if label not in self.classes_]
+        if unknown:
+            raise ValueError(f"class_weight must name classes among {self.classes_}; got {unknown[0]!r}.")
+        return np.array([float(self.class_weight.get(label, 1.0)) for label in self.classes_])
 
     def _as_fitted(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, list[Any], np.ndarray]:
         X, y, weight = self._check_data(X, y, sample_weight, first=False)

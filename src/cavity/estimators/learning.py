@@ -156,18 +156,22 @@ class _Search:
         """
         place, parts = self.pack(best), []
         for group, reach in enumerate(np.sqrt(6 / np.bincount(self.task.coefficients.groups))):
+            if not self.bounds[0][group] < place[group] - reach < place[group] + reach < self.bounds[1][group]:
+                continue
             step = reach * (np.arange(len(place)) == group)
             up, above = self.look(place + step), self.last.posterior  # type: ignore[union-attr]
             down, below = self.look(place - step), self.last.posterior  # type: ignore[union-attr]
             bent = (down.gradient[group] - up.gradient[group]) / (2 * reach)
-            inside = np.all(place - step > self.bounds[0]) and np.all(place + step < self.bounds[1])
-            if not (inside and up.converged and down.converged and bent > 0):
+            if not (up.converged and down.converged and bent > 0):
                 continue  # the evidence has no peak that could be averaged over
             spread = min(1 / bent, reach**2)
             aside = 0.5 * spread**2 * (up.gradient[group] + down.gradient[group]) / reach**2
             even, odd = 0.5 * spread / reach**2, 0.5 * aside / reach
             parts += [(max(even + odd, 0.0), above), (max(even - odd, 0.0), below)]
-        return mixture([(1 - sum(weight for weight, _ in parts), posterior), *parts])
+        crowded = max(1.0, sum(weight for weight, _ in parts))  # with many groups, weights must still be shares
+        parts = [(weight / crowded, part) for weight, part in parts]
+        averaged = mixture([(1 - sum(weight for weight, _ in parts), posterior), *parts]) if parts else posterior
+        return averaged if bool(averaged.is_proper()) else posterior
 
     def information(self) -> np.ndarray:
         """Fisher's, about the logarithm of each free hyper-parameter."""
@@ -222,7 +226,9 @@ def mixture(parts: list[tuple[float, Gaussian]]) -> Gaussian:
     """The Gaussian with the mean and covariance of a weighted sum of Gaussians."""
     mean = np.sum([weight * part.mean for weight, part in parts], axis=0)
     covariance = np.sum([weight * (part.covariance + linalg.outer(part.mean - mean)) for weight, part in parts], axis=0)
-    return Gaussian.from_mean(mean, covariance)
+    inverse = np.linalg.inv(covariance)
+    precision = 0.5 * (inverse + inverse.T)
+    return Gaussian(precision @ mean, precision)
 
 
 def bfgs(inverse: np.ndarray, moved: np.ndarray, bent: np.ndarray) -> np.ndarray:

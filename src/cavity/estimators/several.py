@@ -15,11 +15,13 @@ All of them are sums over evenly spaced nodes, which converge exponentially fast
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_expit, log_ndtr, logsumexp, ndtr, ndtri_exp
+from scipy.special import log_expit, log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
+from scipy.stats import qmc
 
 STEP = 0.5  # between nodes: noise varies on the scale of one, and activations on that of their standard deviation
 REACH = 8.0  # standard deviations of an activation that are looked at
@@ -29,6 +31,9 @@ MOST = 1024  # nodes of the outer integral
 AT_ONCE = 2**20  # numbers in memory
 LEAST = 1e-300
 N_DRAWS = 64  # and their mirror images, where κ is looked for
+SHARPEST = 1.0  # |log κ|
+POINTS = 4096  # of quasi-random integration, where nodes would be too many
+ASTRAY = 1e-6  # of the total probability, above which nodes were too few
 
 
 class Link(Protocol):
@@ -85,10 +90,23 @@ class Sharpened:
         return self.link.activation(log_odds / self.sharpness)
 
 
-def best_sharpness(
-    link: Link, mean: np.ndarray, sd: np.ndarray, chosen: np.ndarray, weight: np.ndarray, rng: np.random.RandomState
-) -> float:
-    """κ for the highest Σ w_n log p(y_n | all other rows), with log κ ~ N(0, ¼) to hold it where data say little.
+class Sharpness(NamedTuple):
+    """What is known of log κ: where it is, and with how much information."""
+
+    log_value: float = 0.0
+    information: float = 4.0  # before any data: N(0, ¼)
+
+
+def learn_sharpness(
+    link: Link,
+    before: Sharpness,
+    mean: np.ndarray,
+    sd: np.ndarray,
+    chosen: np.ndarray,
+    weight: np.ndarray,
+    rng: np.random.RandomState,
+) -> Sharpness:
+    """log κ for the highest Σ w_n log p(y_n | all other rows), given what was known before.
 
     `mean` and `sd` (rows, classes) are those of the activations given all other rows. Averages are over a few draws,
     the same for every κ.
@@ -97,31 +115,53 @@ def best_sharpness(
     log_odds = link.log_odds(mean + sd * np.concatenate([draws, -draws]))
     label = np.broadcast_to(chosen[:, None], (len(log_odds), len(chosen), 1))
 
-    def loss(log_sharpness: float) -> float:
-        scaled = np.exp(log_sharpness) * log_odds
+    def loss(log_value: float) -> float:
+        scaled = np.exp(log_value) * log_odds
         log_share = np.take_along_axis(scaled, label, 2)[..., 0] - logsumexp(scaled, axis=2)
-        return 2 * log_sharpness**2 - float(weight @ (logsumexp(log_share, axis=0) - np.log(len(log_odds))))
+        known = 0.5 * before.information * (log_value - before.log_value) ** 2
+        return known - float(weight @ (logsumexp(log_share, axis=0) - np.log(len(log_odds))))
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded", options={"xatol": 1e-3}).x))
+    best = float(minimize_scalar(loss, bounds=(-SHARPEST, SHARPEST), method="bounded", options={"xatol": 1e-3}).x)
+    bent = (loss(best + 0.1) + loss(best - 0.1) - 2 * loss(best)) / 0.01
+    return Sharpness(best, max(bent, before.information))
 
 
 def log_shares(link: Link, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """log E[o_c / Σ o] for activations N(mean, sd²) of shape (rows, classes)."""
+    """log E[o_c / Σ o] for activations N(mean, sd²) of shape (rows, classes).
+
+    Where some classes are very wide and others narrow, nodes that are close enough for these and reach as far as those
+    are too many; a total that is not one shows it. Such rows are averaged over quasi-random points, to about 1e-3.
+    """
     lowest, highest = np.max(mean - REACH * sd, axis=1), np.max(mean + REACH * sd, axis=1)
     # where all are wide, the integrand varies as they do, not as the noise
     wide = np.min(sd * link.slope(mean), axis=1) > 1
-    per_row = (highest - lowest) / np.clip(STEP * sd.min(1), 1e-12, 1.0)
-    per_row = np.where(wide, per_row, (link.log_odds(highest) - link.log_odds(lowest) + 4) / STEP)
-    per_row = np.clip(2 ** np.ceil(np.log2(per_row)), 16, MOST).astype(int)
-    answer = np.empty(mean.shape)
+    needed = (highest - lowest) / np.clip(STEP * sd.min(1), 1e-12, 1.0)
+    needed = np.where(wide, needed, (link.log_odds(highest) - link.log_odds(lowest) + 4) / STEP)
+    per_row = np.clip(2 ** np.ceil(np.log2(needed)), 16, MOST).astype(int)
+    answer = np.full(mean.shape, -np.inf)
     for all_wide, size in set(zip(wide.tolist(), per_row.tolist(), strict=True)):
-        rows = np.flatnonzero((wide == all_wide) & (per_row == size))
+        rows = np.flatnonzero((wide == all_wide) & (per_row == size) & (needed <= MOST))
         together = max(1, AT_ONCE // (size * mean.shape[1] * len(NOISE)))
         for start in range(0, len(rows), together):
             here = rows[start : start + together]
             nodes, weights = outer_nodes(link, lowest[here], highest[here], size, all_wide)
             answer[here] = log_shares_on(link, mean[here], sd[here], nodes, weights)
+    total = logsumexp(answer, axis=1)
+    for row in np.flatnonzero(~(np.abs(total) < ASTRAY)):
+        answer[row] = over_points(link, mean[row], sd[row])
     return answer - logsumexp(answer, axis=1, keepdims=True)
+
+
+def over_points(link: Link, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """The average for one row over points that fill the space of its activations evenly."""
+    log_odds = link.log_odds(mean + sd * normal_points(len(mean)))
+    return logsumexp(log_odds - logsumexp(log_odds, axis=1, keepdims=True), axis=0) - np.log(POINTS)
+
+
+@cache
+def normal_points(dim: int) -> np.ndarray:
+    """Sobol's points, always the same, as standard normal variables."""
+    return ndtri(qmc.Sobol(dim, rng=0).random(POINTS))
 
 
 def outer_nodes(

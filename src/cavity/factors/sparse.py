@@ -66,7 +66,7 @@ def resume(_: Any, model: Model, state: HostState, sites: Line) -> HostState | N
 def rebuild(model: Model, sites: Line) -> Any:
     """Equation (1): the prior and all sites."""
     everything = np.arange(len(model.weight))
-    precision = model.prior.precision.copy()
+    precision = np.array(model.prior.precision, order="C")
     shift = model.prior.shift + add_sites(precision, model.data[0], everything, sites, model.weight)
     return type(model.prior)(shift, precision)
 
@@ -108,7 +108,7 @@ def move(
     q: Any, features: SparseRows, rows: np.ndarray, change: Line, used: np.ndarray, rate: float, room: np.ndarray
 ) -> tuple[Any, np.ndarray, float, int]:
     """q + rate · Σ w change and a factor of its precision in `room`, with the rate halved until q is proper."""
-    step = np.zeros_like(q.precision)
+    step = np.zeros(q.precision.shape)
     shift = add_sites(step, features, rows, change, used)
     for cuts in range(MAX_HALVINGS + 1):
         scale = rate * 0.5**cuts
@@ -223,7 +223,7 @@ def spread_out(indices: np.ndarray, values: np.ndarray, n_columns: int) -> Any:
 
 def factorise(matrix: np.ndarray, room: np.ndarray | None = None) -> Any:
     """The lower Cholesky factor in `room` (new, if none is given), garbage above it; None if there is none."""
-    room = np.empty_like(matrix) if room is None else room
+    room = np.empty(matrix.shape) if room is None else room  # rows first: LAPACK would work on a copy of any other
     room[...] = matrix
     # LAPACK counts columns first: the upper factor of the transpose is the lower one of the matrix
     _, failed = lapack.dpotrf(room.T, lower=0, overwrite_a=1, clean=0)
