@@ -106,6 +106,9 @@ def test_draws_have_the_posterior_s_moments():
         ({"forgetting": 1.0}, r"forgetting must lie in \[0, 1\)"),
         ({"batch_size": 0}, "batch_size must be a positive integer or None"),
         ({"feature_groups": [0, 1]}, "feature_groups must have one label per feature, 4"),
+        ({"feature_groups": [0, 0, 1, 1]}, "feature_groups is for prior_variance='auto'"),
+        ({"standardize": "no"}, "standardize must be True or False"),
+        ({"algorithm": "aep", "batch_size": 10}, "batch_size must be None with algorithm='aep'"),
     ],
 )
 def test_parameters_are_checked(options, message):

@@ -58,6 +58,11 @@ NAMES: dict[str, Callable[[Size, int | None], Algorithm]] = {
 
 def choose(algorithm: Any, design: Any, batch_size: int | None) -> Algorithm:
     """An algorithm object from a name; objects are taken as they are."""
+    if batch_size is not None and (isinstance(algorithm, Algorithm) or algorithm in ("aep", "daep")):
+        raise ValueError(
+            f"batch_size must be None with algorithm={algorithm!r}, which has its own; got {batch_size}. Use 'sep', or "
+            "an object such as cavity.sep(batch_size=100)."
+        )
     if isinstance(algorithm, Algorithm):
         return algorithm
     if not isinstance(algorithm, str) or algorithm not in NAMES:

@@ -100,10 +100,18 @@ class LinearEstimator(BaseEstimator):
             raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
         if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
             raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
+        for name in ("fit_intercept", "standardize"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}.")
         if self.feature_groups is not None and np.shape(self.feature_groups) != (self.n_features_in_,):
             raise ValueError(
                 f"feature_groups must have one label per feature, {self.n_features_in_}; got shape "
                 f"{np.shape(self.feature_groups)}."
+            )
+        if self.feature_groups is not None and not isinstance(self.prior_variance, str):
+            raise ValueError(
+                "feature_groups is for prior_variance='auto', which learns a variance for each group; got "
+                f"prior_variance={self.prior_variance!r}."
             )
 
     def _learn(
