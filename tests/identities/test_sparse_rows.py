@@ -80,8 +80,8 @@ def test_fits(name):
 
 
 def assert_same_fit(one, other):
-    assert_trees_close(one.posterior, other.posterior, rtol=1e-10)
-    np.testing.assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-11)
+    assert_trees_close(one.posterior, other.posterior, rtol=1e-11)
+    np.testing.assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-12)
     for name in ("change", "skipped", "backoffs", "rate", "entropy"):
         np.testing.assert_allclose(getattr(one.history, name), getattr(other.history, name), rtol=1e-6, atol=1e-12)
 

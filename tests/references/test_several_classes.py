@@ -68,7 +68,11 @@ def test_extreme_activations_stay_finite(link):
     sd = np.array([[1.0, 10.0, 100.0], [1e-8, 1e-8, 1e-8], [1e4, 1e-4, 1.0]])
     value = log_shares(link, mean, sd)
     assert np.all(np.isfinite(value))
-    np.testing.assert_allclose(np.exp(value).sum(1), 1.0)
+    probability = np.exp(value)
+    np.testing.assert_allclose(probability[0], [1.0, 0.0, 0.0], atol=1e-12)
+    log_odds = link.log_odds(mean[1])
+    np.testing.assert_allclose(probability[1], np.exp(log_odds - logsumexp(log_odds)), rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(probability[2, 0], 0.5, atol=5e-3)  # so wide that the others are nothing beside it
 
 
 @pytest.mark.parametrize("link", LINKS, ids=NAMES)

@@ -168,7 +168,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return means[0] if len(means) == 1 else np.column_stack(means)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the posterior predictive class probabilities, right far in the tails."""
+        """Logarithms of the posterior predictive class probabilities: of two classes right far in the tails.
+
+        Of several classes they are never below about −685.
+        """
         marginals = self._activations(X)
         if len(marginals) == 1:
             return np.column_stack([self._log_probability(y, *marginals[0]) for y in (-1.0, 1.0)])
