@@ -58,7 +58,7 @@ def test_two_classes(name, make):
     assert np.all(difference <= error)
 
 
-# with sharpness one logistic +0.0009 ± 0.0041, probit +0.0020 ± 0.0045; as it was first learned logistic +0.0026 ± 0.0040
+# with sharpness one: logistic +0.0009 ± 0.0041, probit +0.0020 ± 0.0045; as first learned: logistic +0.0026 ± 0.0040
 @pytest.mark.parametrize("make", [pytest.param(make, marks=OPEN) for make in MODELS])
 def test_ten_classes(make):
     ours, theirs = paired(*load_digits(return_X_y=True), make, log_loss, 10)
