@@ -75,6 +75,14 @@ def test_the_learned_prior_variance_maximises_the_evidence():
     assert model.log_evidence_ >= shared.log_evidence_
 
 
+def test_separable_classes_have_no_best_prior_variance():
+    features = np.linspace(-2.0, 2.0, 12)[:, None]
+    model = cavity.ProbitClassifier(prior_variance="auto")
+    with pytest.warns(cavity.ConvergenceWarning, match="prior_variance='auto' found no best value"):
+        model.fit(features, features[:, 0] > 0)
+    assert np.all(np.isfinite(model.predict_log_proba(features)))
+
+
 def test_the_posterior_is_averaged_over_the_prior_variance():
     features = RNG.normal(size=(40, 5))
     y = features @ [1.0, -0.5, 0.2, 0.0, 0.8] + RNG.normal(size=40)

@@ -27,6 +27,19 @@ def test_importance_weights_of_a_normal():
     assert check(0.5).khat == pytest.approx(0.75, abs=0.1)
 
 
+def test_an_exact_posterior_has_no_tail():
+    rng = np.random.default_rng(8)
+    features = rng.normal(size=(300, 4))
+    y = features @ [1.0, 0.5, -0.5, 0.0] + rng.normal(size=300)
+    model = cavity.GaussianRegressor(prior_variance="auto").fit(features, y)  # Gaussian, given the best prior and noise
+    check = check_posterior(model, features, y)
+    assert check.khat == -np.inf
+    assert check.effective_share == pytest.approx(1.0)
+    assert check.log_evidence == pytest.approx(model.log_evidence_, abs=1e-6)
+    zero_weights = np.append(np.log(rng.pareto(1.0, 10_000)), -np.inf)
+    assert importance_check(zero_weights).khat == pytest.approx(1.0, abs=0.15)
+
+
 def test_the_correction_brings_the_evidence_nearer_to_the_integral():
     rng = np.random.default_rng(3)
     features = rng.normal(size=(12, 2))

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+ROUNDING = 1e-9  # of log ratios, which are differences of larger numbers
+
 
 class ImportanceCheck(NamedTuple):
     """What the weights of draws from q say."""
@@ -37,8 +39,10 @@ def importance_check(log_ratios: Any) -> ImportanceCheck:
 
 
 def tail_shape(log_ratios: np.ndarray) -> float:
-    """The shape k of the generalised Pareto tail of exp(log_ratios)."""
+    """The shape k of the generalised Pareto tail of exp(log_ratios); −∞ where they differ by rounding only."""
     n = len(log_ratios)
+    if np.ptp(log_ratios) <= ROUNDING * (1 + abs(np.max(log_ratios))):
+        return -np.inf
     n_tail = int(np.ceil(min(0.2 * n, 3 * np.sqrt(n))))
     ordered = np.sort(log_ratios)
     tail = np.exp(ordered[-n_tail:] - ordered[-1]) - np.exp(ordered[-n_tail - 1] - ordered[-1])

@@ -36,7 +36,8 @@ def check_posterior(
 ) -> Any:
     """Check a fitted linear model against the data it was fitted to; a list where it has one function per class.
 
-    What `fit` was given besides X and y is given here too: `sample_weight`, `offset`, `exposure`.
+    What `fit` was given besides X and y is given here too: `sample_weight`, `offset`, `exposure`. Prior variances and
+    noise that were learned are taken as known: it is the posterior at their best values that is checked.
 
     >>> import numpy as np
     >>> from cavity import ProbitClassifier
@@ -68,8 +69,9 @@ def _check(
     n_draws: int,
     rng: np.random.RandomState,
 ) -> PosteriorCheck:
-    posterior, likelihood = function.posterior, model._factor(function.hyper.noise).likelihood
+    likelihood = model._factor(function.hyper.noise).likelihood
     prior = model._coefficients.prior(function.hyper.variance)
+    posterior = prior + function.from_data
     root = np.linalg.cholesky(posterior.covariance)
     draws = np.asarray(posterior.mean) + rng.standard_normal((n_draws, len(root))) @ root.T
     log_joint = np.empty(n_draws)

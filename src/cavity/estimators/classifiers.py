@@ -163,7 +163,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return [activations(X, function.posterior) for function in self._functions]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Posterior mean of the linear function, or of each class's: (n_samples,) or (n_samples, n_classes)."""
+        """Posterior mean of the linear function, or of each class's: (n_samples,) or (n_samples, n_classes).
+
+        Of several classes the one with the largest mean is not always the most probable, which `predict` gives: some
+        functions may be known better than others.
+        """
         means = [mean for mean, _ in self._activations(X)]
         return means[0] if len(means) == 1 else np.column_stack(means)
 
@@ -198,7 +202,7 @@ class ProbitClassifier(LinearClassifier):
         "auto" is EP while its sites fit in memory; or "ep", "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp",
         "svi", or an object such as `cavity.sep(batch_size=100)`.
     prior_variance : float or "auto", default=1.0
-        Variance of every coefficient before any data; "auto" learns it by the evidence.
+        Variance of every coefficient before any data; "auto" learns it by the evidence, for each of several classes.
     feature_groups : array-like of shape (n_features,), default=None
         Labels of features that share a prior variance; one for all by default.
     fit_intercept : bool, default=True
@@ -213,10 +217,13 @@ class ProbitClassifier(LinearClassifier):
     forgetting : float, default=0.0
         Share of what was learned that each further `partial_fit` forgets; for data that drift.
     max_sweeps : int or None, default=None
+        Passes over the data at most; None is one for "adf" and 500 otherwise.
     tol : float, default=1e-8
-        Passes over the data at most, and the change in posterior standard deviations at which they stop.
+        Passes end when another would move no mean by more than this share of its posterior standard deviation, nor any
+        standard deviation.
     random_state : int, RandomState instance or None, default=0
-        Decides the order in which rows are visited.
+        Seed of all that is random: the order in which rows are visited, random groups of rows, and which rows are
+        looked at when there are several classes and many rows.
 
     Attributes
     ----------

@@ -21,13 +21,18 @@ from cavity import linalg
 from cavity.estimators.coefficients import Coefficients
 from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
-from cavity.inference.result import Result
+from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
 VARIANCE_BOUNDS = (-18.0, 25.0)  # of log v
 STEP = 1e-3  # of the difference quotient, in the logarithm of the noise
 LONGEST, STILL = 1.5, 1e-10  # steps in the logarithms: the longest allowed, and one that is none
 MAX_STEPS, MAX_CUTS = 50, 8
+UNBOUNDED = (
+    "prior_variance='auto' found no best value: the evidence rises with the prior variance up to the largest allowed. "
+    "The classes may be separable, or features on very different scales; give prior_variance a number, or try "
+    "standardize=True."
+)
 
 
 class Hyper(NamedTuple):
@@ -77,6 +82,8 @@ def learn(task: Task, start: Hyper, learn_variance: bool, learn_noise: bool) -> 
     quietly = warnings.catch_warnings  # fits on the way; the one at the best place speaks for itself
     with quietly(action="ignore"):
         best = search.climb()
+    if learn_variance and np.log(best.variance.max()) > VARIANCE_BOUNDS[1] - 1:
+        warnings.warn(UNBOUNDED, ConvergenceWarning, stacklevel=2)
     result = search.last = _fit(task, best, search.last)
     with quietly(action="ignore"):
         posterior = search.average(best, result.posterior) if learn_variance else result.posterior
