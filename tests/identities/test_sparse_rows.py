@@ -10,9 +10,15 @@ from scipy import sparse
 
 import cavity
 from cavity.factors import rows as rows_of
+from cavity.factors import sparse as on_host
 from tests.registry import assert_trees_close
 
 RNG = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def even_with_few_columns(monkeypatch):
+    monkeypatch.setattr(on_host, "MANY_COLUMNS", 0)
 
 
 def random_rows(n, dim, per_row):
@@ -102,6 +108,16 @@ def test_rates_are_cut_and_rows_skipped_alike():
     assert spread.history.backoffs.sum() > 0
     assert spread.n_skipped > 0
     assert_same_fit(thin, spread)
+
+
+def test_few_columns_are_left_to_the_compiler(monkeypatch):
+    monkeypatch.undo()
+    matrix, y = random_rows(40, 5, 2), RNG.choice([-1.0, 1.0], 40)
+    monkeypatch.setattr(on_host, "ON_HOST", object())  # would fail
+    fit = lambda features: cavity.fit(
+        cavity.factors.probit(), cavity.Gaussian.isotropic(5), (features, y), cavity.ep(10)
+    )
+    assert_same_fit(fit(matrix), fit(matrix.toarray()))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

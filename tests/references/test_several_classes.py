@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from cavity.estimators.several import LogitLink, ProbitLink, log_shares
+from cavity.estimators.several import LogitLink, ProbitLink, Sharpened, log_chosen, log_shares
 
 LINKS = [LogitLink(), ProbitLink()]
 NAMES = ["logit", "probit"]
@@ -91,3 +91,13 @@ def test_the_links_invert(link):
     np.testing.assert_allclose(link.activation(link.log_odds(activation)), activation, rtol=1e-9, atol=1e-12)
     rise = link.log_odds(activation + 1e-5) - link.log_odds(activation - 1e-5)
     np.testing.assert_allclose(link.slope(activation), rise / 2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=NAMES)
+def test_points_where_sharpness_is_looked_for_agree_with_the_integral(link):
+    rng = np.random.default_rng(3)
+    mean, sd, chosen = rng.normal(size=(6, 4)), rng.uniform(0.2, 1.0, (6, 4)), rng.integers(0, 4, 6)
+    values = log_chosen(link, np.array([0.7, 1.4]), mean, sd, chosen)
+    for column, power in zip(values.T, (0.7, 1.4), strict=True):
+        exact = log_shares(Sharpened(link, power), mean, sd)[np.arange(6), chosen]
+        np.testing.assert_allclose(column, exact, atol=0.03)

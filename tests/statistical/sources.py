@@ -2,20 +2,22 @@
 
 import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cavity.datasets import load
+
+needs_data = pytest.mark.skipif("CAVITY_DATA" not in os.environ, reason="set CAVITY_DATA to the data's directory")
+
 
 def dataset(name):
-    """Features and 0/1 labels of a set in the directory that CAVITY_DATA names."""
-    pandas = pytest.importorskip("pandas")
-    path = Path(os.environ.get("CAVITY_DATA", "data")) / f"{name}.csv.gz"
-    if not path.exists():
-        pytest.skip(f"set CAVITY_DATA to a directory that holds {path.name}")
-    frame = pandas.read_csv(path)
-    return frame.drop(columns="target").to_numpy(dtype=float), frame["target"].to_numpy()
+    """Features and 0/1 labels of a set."""
+    try:
+        found = load(name)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    return found.X, found.y
 
 
 def nuts(potential, dim, seed=0, n_draws=20_000):

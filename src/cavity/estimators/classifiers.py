@@ -128,7 +128,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if not first:
             before = Sharpness(self._sharpness.log_value, (1 - self.forgetting) * self._sharpness.information)
         sd = np.sqrt(np.maximum(variance, 0.0))
-        self._sharpness: Sharpness = learn_sharpness(self._link, before, mean, sd, chosen, stands_for, rng)
+        self._sharpness: Sharpness = learn_sharpness(self._link, before, mean, sd, chosen, stands_for)
         self.sharpness_ = float(np.exp(self._sharpness.log_value))
 
     def _targets(self, y: np.ndarray, weight: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:

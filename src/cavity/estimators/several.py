@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import log_expit, log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 from scipy.stats import qmc
@@ -30,8 +31,8 @@ GROWTH = 0.25  # of the spacing where only the tail of the noise is left
 MOST = 1024  # nodes of the outer integral
 AT_ONCE = 2**20  # numbers in memory
 LEAST = 1e-300
-N_DRAWS = 64  # and their mirror images, where κ is looked for
-SHARPEST = 1.0  # |log κ|
+N_DRAWS = 1024  # where κ is looked for
+SHARPEST, N_PLACES = 1.0, 9  # |log κ|, and between them the values at which it is looked at
 POINTS = 4096  # of quasi-random integration, where nodes would be too many
 ASTRAY = 1e-6  # of the total probability, above which nodes were too few
 
@@ -94,36 +95,34 @@ class Sharpness(NamedTuple):
     """What is known of log κ: where it is, and with how much information."""
 
     log_value: float = 0.0
-    information: float = 4.0  # before any data: N(0, ¼)
+    information: float = 25.0  # before any data: N(0, 0.2²)
 
 
 def learn_sharpness(
-    link: Link,
-    before: Sharpness,
-    mean: np.ndarray,
-    sd: np.ndarray,
-    chosen: np.ndarray,
-    weight: np.ndarray,
-    rng: np.random.RandomState,
+    link: Link, before: Sharpness, mean: np.ndarray, sd: np.ndarray, chosen: np.ndarray, weight: np.ndarray
 ) -> Sharpness:
     """log κ for the highest Σ w_n log p(y_n | all other rows), given what was known before.
 
-    `mean` and `sd` (rows, classes) are those of the activations given all other rows. Averages are over a few draws,
-    the same for every κ.
+    `mean` and `sd` (rows, classes) are those of the activations given all other rows.
     """
-    draws = rng.standard_normal((N_DRAWS, 1, mean.shape[1]))
-    log_odds = link.log_odds(mean + sd * np.concatenate([draws, -draws]))
-    label = np.broadcast_to(chosen[:, None], (len(log_odds), len(chosen), 1))
+    places = np.linspace(-SHARPEST, SHARPEST, N_PLACES)
+    losses = 0.5 * before.information * (places - before.log_value) ** 2
+    together = max(1, AT_ONCE // (N_DRAWS * mean.shape[1]))
+    for start in range(0, len(mean), together):
+        here = slice(start, start + together)
+        losses -= weight[here] @ log_chosen(link, np.exp(places), mean[here], sd[here], chosen[here])
+    loss = CubicSpline(places, losses)
+    best = float(minimize_scalar(loss, bounds=(-SHARPEST, SHARPEST), method="bounded").x)
+    return Sharpness(best, max(float(loss(best, 2)), before.information))
 
-    def loss(log_value: float) -> float:
-        scaled = np.exp(log_value) * log_odds
-        log_share = np.take_along_axis(scaled, label, 2)[..., 0] - logsumexp(scaled, axis=2)
-        known = 0.5 * before.information * (log_value - before.log_value) ** 2
-        return known - float(weight @ (logsumexp(log_share, axis=0) - np.log(len(log_odds))))
 
-    best = float(minimize_scalar(loss, bounds=(-SHARPEST, SHARPEST), method="bounded", options={"xatol": 1e-3}).x)
-    bent = (loss(best + 0.1) + loss(best - 0.1) - 2 * loss(best)) / 0.01
-    return Sharpness(best, max(bent, before.information))
+def log_chosen(link: Link, sharpness: np.ndarray, mean: np.ndarray, sd: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """log E[o_c^κ / Σ o^κ] for the class c of each row and several κ: (rows, κ), over quasi-random points."""
+    log_odds = link.log_odds(mean + sd * normal_points(mean.shape[1], N_DRAWS)[:, None])
+    label = np.broadcast_to(chosen[:, None], (*log_odds.shape[:2], 1))
+    behind = log_odds - np.take_along_axis(log_odds, label, 2)
+    shares = [np.mean(1 / np.exp(np.minimum(power * behind, 600.0)).sum(2), axis=0) for power in sharpness]
+    return np.log(np.stack(shares, axis=1))
 
 
 def log_shares(link: Link, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
@@ -154,14 +153,14 @@ def log_shares(link: Link, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
 
 def over_points(link: Link, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
     """The average for one row over points that fill the space of its activations evenly."""
-    log_odds = link.log_odds(mean + sd * normal_points(len(mean)))
+    log_odds = link.log_odds(mean + sd * normal_points(len(mean), POINTS))
     return logsumexp(log_odds - logsumexp(log_odds, axis=1, keepdims=True), axis=0) - np.log(POINTS)
 
 
 @cache
-def normal_points(dim: int) -> np.ndarray:
+def normal_points(dim: int, number: int) -> np.ndarray:
     """Sobol's points, always the same, as standard normal variables."""
-    return ndtri(qmc.Sobol(dim, rng=0).random(POINTS))
+    return ndtri(qmc.Sobol(dim, rng=0).random(number))
 
 
 def outer_nodes(

@@ -80,7 +80,8 @@ class GLM(Factor):
 
     def driver(self, prior: Any, data: Any, batch_size: int | None) -> Driver | None:
         in_batches = isinstance(prior, Gaussian) and batch_size != 1  # one row at a time has rank-one updates
-        return sparse.ON_HOST if in_batches and isinstance(data[0], SparseRows) else None
+        many = isinstance(data[0], SparseRows) and data[0].shape[1] >= sparse.MANY_COLUMNS
+        return sparse.ON_HOST if in_batches and many else None
 
 
 @pytree

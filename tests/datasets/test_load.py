@@ -1,0 +1,237 @@
+"""Datasets: found in a directory, in the cache, or on a server; never with the wrong numbers."""
+
+import functools
+import gzip
+import http.server
+import io
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+
+import cavity.datasets
+from cavity.datasets import formats
+from cavity.datasets.catalogue import CATALOGUE, MNIST_FILES, Entry
+from cavity.datasets.load import checksum, given, load_entry
+from tests.statistical.sources import needs_data
+
+RNG = np.random.default_rng(0)
+TABLE = formats.Table(RNG.normal(size=(5, 2)), np.array([0, 1, 1, 0, 1]))
+
+
+def entry(urls=(), parse=None, table=TABLE):
+    return Entry("a toy set", True, table.X.shape, ("a", "b"), tuple(urls), parse, checksum(table))
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """A directory for CAVITY_DATA and an empty cache."""
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setenv("CAVITY_DATA", str(data))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return data, tmp_path / "cache" / "cavity"
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Files of a directory on a local port; what was asked for is counted."""
+    root = tmp_path / "served"
+    root.mkdir()
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            asked.append(self.path)
+
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=root))
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    yield root, f"http://127.0.0.1:{running.server_port}/", asked
+    running.shutdown()
+    running.server_close()
+
+
+def as_text(table, separator=",", labels=str):
+    rows = [separator.join([*map(repr, map(float, x)), labels(y)]) for x, y in zip(table.X, table.y, strict=True)]
+    return ("\n".join(rows) + "\n").encode()
+
+
+def test_a_directory_comes_before_the_cache(places):
+    data, cache = places
+    np.savez(data / "toy.npz", X=TABLE.X, y=TABLE.y)
+    found = load_entry("toy", entry(["http://127.0.0.1:9/never"]))
+    np.testing.assert_array_equal(found.X, TABLE.X)
+    assert found.feature_names == ["a", "b"]
+    assert not cache.exists()
+
+
+def test_csv_with_the_target_last(places):
+    header = b"a,b,target\n"
+    (places[0] / "toy.csv.gz").write_bytes(gzip.compress(header + as_text(TABLE)))
+    found = load_entry("toy", entry())
+    np.testing.assert_array_equal(found.X, TABLE.X)
+    assert found.y.dtype == np.int64
+
+
+def test_what_is_downloaded_is_kept(places, server):
+    root, url, asked = server
+    (root / "toy.txt").write_bytes(as_text(TABLE, labels=lambda y: "yes" if y else "no"))
+    parse = functools.partial(formats.labelled_csv, labels={"yes": 1, "no": 0})
+    for _ in range(2):
+        found = load_entry("toy", entry([url + "toy.txt"], parse))
+        np.testing.assert_array_equal(found.X, TABLE.X)
+        np.testing.assert_array_equal(found.y, TABLE.y)
+    assert len(asked) == 1
+    assert [path.name for path in places[1].iterdir()] == ["toy.npz"]
+
+
+def test_other_numbers_are_refused(places, server):
+    root, url, _ = server
+    other = TABLE._replace(X=TABLE.X + 1e-9)
+    (root / "toy.txt").write_bytes(as_text(other))
+    parse = functools.partial(formats.labelled_csv, labels={"0": 0, "1": 1})
+    with pytest.raises(ValueError, match=r"toy\.txt must hold the numbers of 'a toy set'; got others"):
+        load_entry("toy", entry([url + "toy.txt"], parse))
+    assert not places[1].exists()
+    np.savez(places[0] / "toy.npz", X=TABLE.X[:3], y=TABLE.y[:3])
+    with pytest.raises(ValueError, match=r"toy\.npz must hold \(5, 2\) features; got \(3, 2\)"):
+        load_entry("toy", entry())
+
+
+def test_without_a_network_one_sentence_says_what_to_do(places, server):
+    _, url, _ = server
+    for address, reason in ((url + "missing.txt", "HTTP Error 404"), ("http://127.0.0.1:9/toy.txt", "refused")):
+        with pytest.raises(FileNotFoundError, match=f"Dataset 'toy' is neither in .* nor in .*{reason}.*CAVITY_DATA"):
+            load_entry("toy", entry([address], lambda files: TABLE))
+    with pytest.raises(ValueError, match="name must be one of australian, breast"):
+        cavity.datasets.load("toy")
+
+
+def test_a_download_that_breaks_off_is_not_kept(places, server, monkeypatch):
+    root, url, _ = server
+    (root / "toy.txt").write_bytes(b"x" * 1000)
+    original = http.server.SimpleHTTPRequestHandler.send_header
+
+    def lie(self, key, value):
+        original(self, key, "2000" if key == "Content-Length" else value)
+
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "send_header", lie)
+    with pytest.raises(FileNotFoundError, match=r"broke off after 1000 of 2000 bytes|IncompleteRead"):
+        load_entry("toy", entry([url + "toy.txt"], lambda files: TABLE))
+    assert not places[1].exists()
+
+
+SOURCES = {
+    "australian": lambda table: as_text(table, " ", str),
+    "breast": lambda table: as_text(table, ",", lambda y: "4" if y else "2") + b"8,4,5,1,2,?,7,3,1,4\n",
+    "ionosphere": lambda table: as_text(table, ",", lambda y: "g" if y else "b"),
+    "pima": lambda table: as_text(table, ",", str),
+    "sonar": lambda table: as_text(table, ",", lambda y: "M" if y else "R"),
+    "kin8nm": lambda table: as_text(table, " ", lambda y: repr(float(y))),
+    "naval": lambda table: as_text(table, "   ", lambda y: f"{float(y)!r}   1.0"),
+    "power": lambda table: as_text(table, " ", lambda y: repr(float(y))),
+    "protein": lambda table: as_text(table, " ", lambda y: repr(float(y))),
+    "wine_red": lambda table: as_text(table, " ", lambda y: repr(float(y))),
+}
+
+
+@needs_data
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_the_papers_sets_load(name):
+    if name == "year" and not (given() / "year.npz").exists() and not (given() / "YearPredictionMSD.txt").exists():
+        pytest.skip("the directory has no Year")
+    found = cavity.datasets.load(name)
+    assert found.X.shape == CATALOGUE[name].shape
+    assert len(found.feature_names) == found.X.shape[1]
+    assert np.all(np.isfinite(found.y))
+
+
+@needs_data
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_sources_are_read_as_they_are_published(name, places, server, monkeypatch):
+    monkeypatch.undo()
+    ours = cavity.datasets.load(name)
+    root, url, _ = server
+    (root / "file").write_bytes(SOURCES[name](formats.Table(ours.X, ours.y)))
+    monkeypatch.delenv("CAVITY_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(places[1].parent))
+    downloaded = load_entry(name, CATALOGUE[name]._replace(urls=(url + "file",)))
+    np.testing.assert_array_equal(downloaded.X, ours.X)
+    np.testing.assert_array_equal(downloaded.y, ours.y)
+
+
+@needs_data
+def test_crabs_as_r_has_them(places, server, monkeypatch):
+    monkeypatch.undo()
+    ours = cavity.datasets.load("crabs")
+    lines = ['"rownames","sp","sex","index","FL","RW","CL","CW","BD"']
+    for i, (x, y) in enumerate(zip(ours.X, ours.y, strict=True)):
+        measured = ",".join(map(repr, map(float, x[1:])))
+        lines.append(f'"{i + 1}","{"BO"[int(x[0])]}","{"FM"[y]}",{i % 50 + 1},{measured}')
+    table = formats.crabs(["\n".join(lines).encode()])
+    np.testing.assert_array_equal(table.X, ours.X)
+    np.testing.assert_array_equal(table.y, ours.y)
+
+
+def test_images_and_their_labels():
+    images = RNG.integers(0, 256, (7, 3, 2)).astype(np.uint8)
+    labels = RNG.integers(0, 10, 7).astype(np.uint8)
+    as_idx = lambda a: gzip.compress(
+        bytes([0, 0, 8, a.ndim]) + np.array(a.shape, ">i4").tobytes() + np.ascontiguousarray(a).tobytes()
+    )
+    table = formats.idx([as_idx(a) for a in (images[:5], labels[:5], images[5:], labels[5:])])
+    np.testing.assert_array_equal(table.X, images.reshape(7, 6))
+    np.testing.assert_array_equal(table.y, labels)
+    assert len(MNIST_FILES) == 4
+
+
+def test_year_is_told_by_its_first_row(places):
+    first = "2001,49.94357,21.47114,73.07750,8.74861\n"
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("YearPredictionMSD.txt", first + "1998,1.0,2.0,3.0,4.0\n")
+    table = formats.year([archive.getvalue()])
+    np.testing.assert_array_equal(table.y, [2001, 1998])
+    small = CATALOGUE["year"]._replace(shape=(2, 4), feature_names=("a", "b", "c", "d"))
+    np.savez(places[0] / "year.npz", X=table.X, y=table.y)
+    assert load_entry("year", small).n_train == 463_715
+    np.savez(places[0] / "year.npz", X=table.X[::-1], y=table.y[::-1])
+    with pytest.raises(ValueError, match="must hold the numbers of 'YearPredictionMSD"):
+        load_entry("year", small)
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["kin8nm", "naval", "power", "protein", "wine_red"])
+def test_splits_are_those_of_the_literature(name):
+    path = given() / "splits" / f"{name}.npz"
+    if not path.exists():
+        pytest.skip("the directory has no splits")
+    with np.load(path, allow_pickle=False) as file:
+        published = file["test_index"]
+    found = cavity.datasets.load(name)
+    ours = [test for _, test in cavity.datasets.random_splits(len(found.X), found.n_splits)]
+    np.testing.assert_array_equal(np.stack(ours), published)
+
+
+def test_splits_are_partitions():
+    for train, test in cavity.datasets.random_splits(103, 3, test_share=0.25, seed=7):
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(103))
+        assert len(test) == 26
+    with pytest.raises(ValueError, match="test_share must lie strictly between 0 and 1"):
+        next(cavity.datasets.random_splits(10, 1, test_share=1.0))
+
+
+def test_synthetic_labels_follow_the_probit():
+    from scipy.stats import norm
+
+    made = cavity.datasets.synthetic_probit(200_000, 3, n_components=4, seed=1)
+    chance = norm.cdf(made.X @ made.coefficients)
+    np.testing.assert_allclose(np.mean(made.y > 0), chance.mean(), atol=4 * 0.5 / np.sqrt(200_000))
+    assert np.corrcoef(made.y > 0, chance)[0, 1] > 0.7
+    centres = np.stack([made.X[made.component == j].mean(0) for j in range(4)])
+    within = made.X - centres[made.component]
+    np.testing.assert_allclose(np.cov(within.T), np.eye(3), atol=0.02)
+    assert np.std(centres) > 1.0
+    flipped = cavity.datasets.synthetic_probit(200_000, 3, n_components=4, label_noise=0.5, seed=1)
+    np.testing.assert_allclose(np.mean(flipped.y != made.y), 0.25, atol=0.01)
