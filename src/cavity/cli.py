@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+EXPERIMENT_IDS = ("fig2a", "fig2b", "fig2c", "table1")  # known without importing what they need
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run `cavity …`; returns the exit status."""
@@ -12,13 +14,47 @@ def main(argv: list[str] | None = None) -> int:
     demo = commands.add_parser("demo", help="five algorithms on breast-cancer data: a table and a figure")
     demo.add_argument("--output", type=Path, default=Path("cavity-demo.png"), help="where the figure goes")
     demo.add_argument("--seed", type=int, default=0)
+    demo.set_defaults(run=run_demo, extra="demo")
+    again = commands.add_parser("reproduce", help="an experiment of the paper: results, a figure and a report")
+    again.add_argument("id", choices=[*EXPERIMENT_IDS, "all"], help="which one")
+    again.add_argument("--quick", action="store_true", help="small versions, a few minutes in all")
+    again.add_argument("--seed", type=int, default=0, help="of the first data set")
+    again.add_argument("--output", type=Path, default=Path("cavity-reproduction"), help="directory of the results")
+    again.set_defaults(run=run_reproduce, extra="all")
     arguments = parser.parse_args(argv)
     try:
-        from cavity.experiments import demo as demonstration
-
-        print(demonstration.run(arguments.seed, arguments.output))
+        return arguments.run(arguments)
     except ImportError as error:
-        print(f"cavity demo needs {error.name}: pip install 'cavity[demo]'", file=sys.stderr)
-        return 1
+        print(
+            f"cavity {arguments.command} needs {error.name}: pip install 'cavity[{arguments.extra}]'", file=sys.stderr
+        )
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+    except KeyboardInterrupt:
+        print("Interrupted: what is finished was kept, and the same command goes on from there.", file=sys.stderr)
+    return 1
+
+
+def run_demo(arguments: argparse.Namespace) -> int:
+    """cavity demo."""
+    from cavity.experiments import demo
+
+    print(demo.run(arguments.seed, arguments.output))
     print(f"figure: {arguments.output}")
+    return 0
+
+
+def run_reproduce(arguments: argparse.Namespace) -> int:
+    """cavity reproduce ID."""
+    from cavity.experiments.catalogue import EXPERIMENTS
+    from cavity.experiments.report import write_report
+    from cavity.experiments.runner import reproduce
+
+    for name in EXPERIMENTS if arguments.id == "all" else [arguments.id]:
+        summary = reproduce(EXPERIMENTS[name], arguments.output, quick=arguments.quick, seed=arguments.seed)
+        print(f"\n{EXPERIMENTS[name].title}")
+        for claim in summary.claims:
+            mark = {True: "holds", False: "DOES NOT HOLD", None: ""}[claim.holds]
+            print(f"  {claim.what}: {claim.ours}" + (f" (paper or bar: {claim.paper})" if claim.paper else ""), mark)
+    print(f"report: {write_report(arguments.output)}")
     return 0

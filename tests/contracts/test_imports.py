@@ -21,6 +21,7 @@ LAYERS = [
     "factors",
     "estimators",
     "diagnostics",
+    "datasets",
     "experiments",
     "cli",
 ]

@@ -45,7 +45,7 @@ def load(name: str) -> Dataset:
 
 def load_entry(name: str, entry: Entry) -> Dataset:
     """The same, for an entry that need not be in the catalogue."""
-    for directory in filter(None, (given(), cache())):
+    for directory in filter(None, (given(), cache_directory())):
         for path, table in readings(directory, name, entry):
             check(table, entry, str(path))
             return dataset(table, entry)
@@ -59,8 +59,8 @@ def given() -> Path | None:
     return Path(os.environ["CAVITY_DATA"]).expanduser() if os.environ.get("CAVITY_DATA") else None
 
 
-def cache() -> Path:
-    """Where downloads are kept."""
+def cache_directory() -> Path:
+    """Where downloads and references are kept: $XDG_CACHE_HOME/cavity, or ~/.cache/cavity."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cavity"
 
 
@@ -129,18 +129,19 @@ def missing(name: str, reason: str) -> FileNotFoundError:
     place = given()
     looked = f"{place} (CAVITY_DATA)" if place else "a directory named by CAVITY_DATA, which is not set,"
     return FileNotFoundError(
-        f"Dataset {name!r} is neither in {looked} nor in {cache()}, and {reason}: connect to the network, or put "
-        f"{name}.npz with arrays X and y, or {name}.csv.gz with the target last, into a directory and set CAVITY_DATA."
+        f"Dataset {name!r} is neither in {looked} nor in {cache_directory()}, and {reason}: connect to the network, "
+        f"or put {name}.npz with arrays X and y, or {name}.csv.gz with the target last, into a directory that "
+        "CAVITY_DATA names."
     )
 
 
 def keep(table: Table, name: str) -> None:
     """Into the cache, all or nothing."""
-    cache().mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=cache(), suffix=".part", delete=False) as file:
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=cache_directory(), suffix=".part", delete=False) as file:
         try:
             np.savez_compressed(file, X=table.X, y=table.y)
         except BaseException:
             os.unlink(file.name)
             raise
-    os.replace(file.name, cache() / f"{name}.npz")
+    os.replace(file.name, cache_directory() / f"{name}.npz")

@@ -41,7 +41,7 @@ class Gaussian(ExpFamily):
 
     @classmethod
     @in_float64
-    def from_mean(cls, mean: Array, covariance: Array) -> Self:
+    def from_mean(cls, mean: Any, covariance: Any) -> Self:
         """N(mean, covariance)."""
         if not is_traced(mean, covariance):
             shape = np.shape(check_vector(mean))

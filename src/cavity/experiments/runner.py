@@ -1,0 +1,104 @@
+"""Experiments: cells that are computed one by one and kept, so that a run can be interrupted and goes on.
+
+An experiment is a few functions. Its cells are independent pieces of work, each with parameters and a result that go
+into one JSON file; a cell whose file is there, with the same parameters, is not computed again.
+"""
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+import cavity
+
+
+class Claim(NamedTuple):
+    """One statement of the paper, or of ours, beside what was found."""
+
+    what: str
+    paper: str  # what the paper has, or the bar that we set ourselves; empty if there is none
+    ours: str
+    holds: bool | None  # None where there is nothing to compare with
+    remark: str = ""
+
+
+class Summary(NamedTuple):
+    """What is made of all cells."""
+
+    figures: dict[str, Any]  # all that the picture needs, in numbers
+    claims: list[Claim]
+    notes: list[str]  # settings that a reader should know
+
+
+class Experiment(NamedTuple):
+    """One figure or table of the paper."""
+
+    id: str
+    title: str
+    cells: Callable[[bool, int], dict[str, dict[str, Any]]]  # (quick, seed) -> parameters by key
+    compute: Callable[[dict[str, Any]], dict[str, Any]]  # parameters -> result
+    collect: Callable[[dict[str, tuple[dict[str, Any], dict[str, Any]]]], Summary]  # (parameters, result) by key
+    draw: Callable[[dict[str, Any], Path], None]  # (figures, where)
+
+
+def reproduce(experiment: Experiment, output: Path, *, quick: bool = False, seed: int = 0) -> Summary:
+    """Compute what is missing; write results.json and figure.png into a directory of the experiment's own."""
+    folder = folder_of(experiment, output, quick)
+    (folder / "cells").mkdir(parents=True, exist_ok=True)
+    done = {}
+    cells = experiment.cells(quick, seed)
+    for key in (bar := tqdm(cells, desc=experiment.id, unit="cell")):
+        bar.set_postfix_str(key)
+        done[key] = cells[key], cell(experiment, folder / "cells" / f"{key}.json", cells[key])
+    summary = experiment.collect(done)
+    write_json(folder / "results.json", {"title": experiment.title, "quick": quick, "seed": seed, **as_json(summary)})
+    experiment.draw(summary.figures, folder / "figure.png")
+    return summary
+
+
+def folder_of(experiment: Experiment, output: Path, quick: bool) -> Path:
+    """Quick results never mix with full ones."""
+    return output / (f"{experiment.id}-quick" if quick else experiment.id)
+
+
+def cell(experiment: Experiment, path: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+    """A result from its file, or computed now."""
+    parameters = plain(parameters)
+    if path.exists():
+        kept = json.loads(path.read_text())
+        if kept["parameters"] == parameters:
+            return kept["result"]
+    result = plain(experiment.compute(parameters))
+    write_json(path, {"parameters": parameters, "result": result, "made with": versions()})
+    return result
+
+
+def versions() -> dict[str, str]:
+    """What a result may depend on."""
+    return {"cavity": cavity.__version__, "jax": jax.__version__, "numpy": np.__version__, "cpu": platform.machine()}
+
+
+def as_json(summary: Summary) -> dict[str, Any]:
+    """A summary as plain numbers and words."""
+    claims = [claim._asdict() for claim in summary.claims]
+    return {"claims": claims, "notes": summary.notes, "figures": plain(summary.figures)}
+
+
+def plain(value: Any) -> Any:
+    """Dicts, lists and numbers of Python, as they are after a round trip through JSON."""
+    convert = lambda leaf: leaf.tolist() if isinstance(leaf, np.ndarray | np.generic) else str(leaf)
+    return json.loads(json.dumps(value, default=convert))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """All or nothing."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
+        json.dump(plain(value), file, indent=1)
+    os.replace(file.name, path)

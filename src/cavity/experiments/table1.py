@@ -1,0 +1,219 @@
+"""Table 1: probit regression on six small classification sets; and the same table beyond the paper."""
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cavity
+from cavity.datasets import load, random_splits
+from cavity.experiments.pictures import axes_in_a_row, save
+from cavity.experiments.runner import Claim, Experiment, Summary
+
+SETS = ("australian", "breast", "crabs", "ionosphere", "pima", "sonar")
+PRIOR_VARIANCE = 2.0  # one for all sets, of coefficients and intercept; features standardised on the training rows
+TEST_SHARE = 0.1
+PAPER_METHODS = ("ADF", "SEP", "EP")
+ALGORITHMS = {
+    "ADF": cavity.adf(),
+    "SEP": cavity.sep(),
+    "EP": cavity.ep(),
+    "AEP": cavity.aep(),
+    "power EP 0.5": cavity.power_ep(0.5),
+    "VI": cavity.vmp(),
+}
+LEARNED = {"EP, learned prior": "ep", "AEP, learned prior": "aep"}
+PEERS = ("logistic regression", "NUTS")
+NUTS_SETS, NUTS_SPLITS = ("breast", "crabs", "pima"), 5  # where it is feasible
+# mean and standard error of error and test log-likelihood, for ADF, SEP and EP
+PAPER = {
+    "australian": (
+        (0.328, 0.0127),
+        (0.325, 0.0135),
+        (0.330, 0.0133),
+        (-0.634, 0.010),
+        (-0.631, 0.009),
+        (-0.631, 0.009),
+    ),
+    "breast": ((0.037, 0.0045), (0.034, 0.0034), (0.034, 0.0039), (-0.100, 0.015), (-0.094, 0.011), (-0.093, 0.011)),
+    "crabs": ((0.056, 0.0133), (0.033, 0.0099), (0.036, 0.0113), (-0.242, 0.012), (-0.125, 0.013), (-0.110, 0.013)),
+    "ionosphere": (
+        (0.126, 0.0166),
+        (0.130, 0.0147),
+        (0.131, 0.0149),
+        (-0.373, 0.047),
+        (-0.336, 0.029),
+        (-0.324, 0.028),
+    ),
+    "pima": ((0.242, 0.0093), (0.244, 0.0098), (0.241, 0.0093), (-0.516, 0.013), (-0.514, 0.012), (-0.513, 0.012)),
+    "sonar": ((0.198, 0.0208), (0.198, 0.0217), (0.198, 0.0243), (-0.461, 0.053), (-0.418, 0.021), (-0.415, 0.021)),
+}
+
+
+def cells(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
+    """One per set and method, all splits."""
+    sets = ("crabs", "sonar") if quick else SETS
+    names = [*PAPER_METHODS, *([] if quick else [n for n in (*ALGORITHMS, *LEARNED, *PEERS) if n not in PAPER_METHODS])]
+    return {
+        f"{name}-{method.replace(' ', '').replace(',', '-')}": {
+            "set": name,
+            "method": method,
+            "n_splits": 3 if quick else NUTS_SPLITS if method == "NUTS" else 50,
+            "seed": seed,
+        }
+        for name in sets
+        for method in names
+        if method != "NUTS" or name in NUTS_SETS
+    }
+
+
+def compute(cell: dict[str, Any]) -> dict[str, Any]:
+    """Error and log-likelihood of every split."""
+    data = load(cell["set"])
+    labels = 2.0 * data.y - 1
+    predict = predictor(cell["method"])
+    errors, log_likelihoods, start = [], [], time.perf_counter()
+    for train, test in random_splits(len(labels), cell["n_splits"], TEST_SHARE, seed=1 + cell["seed"]):
+        X = standardised(data.X, train)
+        log_probability = predict(X[train], labels[train], X[test], labels[test])
+        errors.append(float(np.mean(log_probability < np.log(0.5))))
+        log_likelihoods.append(float(np.mean(log_probability)))
+    return {"error": errors, "log_likelihood": log_likelihoods, "seconds": time.perf_counter() - start}
+
+
+def standardised(X: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """Features with mean 0 and deviation 1 over the training rows, constant ones as they are; and a column of ones."""
+    centre, scale = X[train].mean(0), X[train].std(0)
+    return np.column_stack([(X - centre) / np.where(scale > 0, scale, 1.0), np.ones(len(X))])
+
+
+def predictor(method: str) -> Any:
+    """A function of training and test rows that gives the log-probability of each test label."""
+    if method in ALGORITHMS:
+        return lambda *rows: with_engine(ALGORITHMS[method], *rows)
+    if method in LEARNED:
+        return lambda *rows: with_learned_prior(LEARNED[method], *rows)
+    return {"logistic regression": with_logistic_regression, "NUTS": with_nuts}[method]
+
+
+def with_engine(algorithm: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> np.ndarray:
+    """At the stated prior variance."""
+    prior = cavity.Gaussian.isotropic(X.shape[1], PRIOR_VARIANCE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)  # sonar's variational fits need more sweeps
+        result = cavity.fit(cavity.factors.probit(), prior, (X, y), algorithm, evidence=False)
+    return log_predictive(result.posterior, X_test, y_test)
+
+
+def log_predictive(q: cavity.Gaussian, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """log Φ(y m / √(1 + v)): the coefficients integrated out."""
+    from scipy.special import log_ndtr
+
+    return log_ndtr(y * (X @ q.mean) / np.sqrt(1 + np.einsum("ni,ij,nj->n", X, q.covariance, X)))
+
+
+def with_learned_prior(
+    algorithm: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
+) -> np.ndarray:
+    """The prior variance by the evidence, with the estimator."""
+    model = cavity.ProbitClassifier(algorithm=algorithm, prior_variance="auto")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        model.fit(X[:, :-1], y)
+    return model.predict_log_proba(X_test[:, :-1])[np.arange(len(y_test)), (y_test > 0).astype(int)]
+
+
+def with_logistic_regression(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> np.ndarray:
+    """scikit-learn's, as it comes."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=5000).fit(X[:, :-1], y)
+    return model.predict_log_proba(X_test[:, :-1])[np.arange(len(y_test)), (y_test > 0).astype(int)]
+
+
+def with_nuts(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> np.ndarray:
+    """The exact posterior, by its draws."""
+    from scipy.special import log_ndtr, logsumexp
+
+    from cavity.experiments.reference import glm_potential, sample
+
+    draws = sample(glm_potential("probit", X, y, PRIOR_VARIANCE), X.shape[1], 4000, seed=0, n_warmup=500)
+    each = log_ndtr(y_test * (draws.reshape(-1, X.shape[1]) @ X_test.T))
+    return logsumexp(each, axis=0) - np.log(len(each))
+
+
+def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
+    """Means and standard errors over splits, beside the paper's."""
+    table: dict[str, dict[str, Any]] = {}
+    for cell, result in done.values():
+        spread = lambda values: (float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))))
+        table.setdefault(cell["set"], {})[cell["method"]] = {
+            "error": spread(result["error"]),
+            "log_likelihood": spread(result["log_likelihood"]),
+            "seconds": result["seconds"] / cell["n_splits"],
+        }
+    claims = [claim for name in table for claim in claims_of(name, table[name])]
+    n_splits = max(cell["n_splits"] for cell, _ in done.values())
+    notes = [
+        f"Means ± standard errors over {n_splits} random splits, {TEST_SHARE:.0%} of the rows for the test (NUTS: "
+        f"{NUTS_SPLITS}), features standardised on the training rows, prior variance {PRIOR_VARIANCE:g} for all "
+        "coefficients and the intercept; the paper states neither its splits nor its prior variance.",
+        "A number of the paper's is met if ours is better, or within two combined standard errors.",
+        "The paper's Australian row does not fit these data: its error, 0.33, is that of always naming the larger "
+        "class of the set's first column (0.322), and labelling by that column gives 0.34 and −0.65. A wrong column "
+        "as the label is a guess that explains all of its numbers; nothing in the paper says so.",
+    ]
+    return Summary({"table": table, "paper": PAPER}, claims, notes)
+
+
+def claims_of(name: str, row: dict[str, Any]) -> list[Claim]:
+    """The paper's six numbers of a set, then what goes beyond."""
+    claims = []
+    for place, (score, better) in enumerate((("error", -1), ("log_likelihood", 1))):
+        for i, method in enumerate(PAPER_METHODS):
+            (paper, paper_se), (ours, se) = PAPER[name][3 * place + i], row[method][score]
+            gap = better * (ours - paper) + 2 * np.hypot(se, paper_se)
+            digits = 3
+            claims.append(
+                Claim(
+                    f"{name}, {method}, {score.replace('_', '-')}",
+                    f"{paper:.{digits}f} ± {paper_se:.4f}",
+                    f"{ours:.{digits}f} ± {se:.4f}",
+                    bool(gap >= 0) if method != "ADF" else None,
+                    "ADF made one pass" if method == "ADF" else "",
+                )
+            )
+    for method in row:
+        if method not in PAPER_METHODS:
+            (error, error_se), (value, se) = row[method]["error"], row[method]["log_likelihood"]
+            ours = f"error {error:.3f} ± {error_se:.4f}, log-likelihood {value:.3f} ± {se:.4f}"
+            claims.append(Claim(f"{name}, {method}", "", ours, None))
+    return claims
+
+
+def draw(figures: dict[str, Any], path: Path) -> None:
+    """Test log-likelihood and error of each set: the paper's and ours."""
+    figure, panels = axes_in_a_row(2)
+    sets = list(figures["table"])
+    for axes, (place, score) in zip(panels, enumerate(("error", "log_likelihood")), strict=True):
+        for i, (method, colour) in enumerate(zip(PAPER_METHODS, ("C3", "C0", "k"), strict=True)):
+            for shift, source, marker in ((-0.06, "paper", "s"), (0.06, "here", "o")):
+                where = np.arange(len(sets)) + 0.25 * (i - 1) + shift
+                pairs = [
+                    figures["paper"][name][3 * place + i]
+                    if source == "paper"
+                    else figures["table"][name][method][score]
+                    for name in sets
+                ]
+                mean, se = np.array(pairs).T
+                face = "none" if source == "paper" else colour
+                axes.errorbar(where, mean, se, fmt=marker, ms=4, color=colour, mfc=face, label=f"{method}, {source}")
+        axes.set_xticks(np.arange(len(sets)), sets, rotation=20)
+        axes.set_title("test log-likelihood" if place else "test error")
+    panels[1].legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+TABLE1 = Experiment("table1", "Table 1: six classification sets", cells, compute, collect, draw)

@@ -1,0 +1,81 @@
+"""Experiments keep what is finished, go on where they stopped, and say what they found."""
+
+import json
+
+import pytest
+
+from cavity.cli import EXPERIMENT_IDS, main
+from cavity.experiments.catalogue import EXPERIMENTS
+from cavity.experiments.report import write_report
+from cavity.experiments.runner import Claim, Experiment, Summary, reproduce
+
+CLAIM = Claim("sum <of squares>", "14", "14", True, "exactly")
+
+
+def squares(log, fail_at=None, factor=1):
+    """An experiment that squares numbers and may be interrupted."""
+
+    def compute(parameters):
+        if parameters["number"] == fail_at:
+            raise KeyboardInterrupt
+        log.append(parameters["number"])
+        return {"square": parameters["factor"] * parameters["number"] ** 2}
+
+    def collect(done):
+        total = sum(result["square"] for _, result in done.values())
+        return Summary({"total": total}, [CLAIM, CLAIM._replace(holds=False), CLAIM._replace(holds=None)], ["a note"])
+
+    return Experiment(
+        "squares",
+        "Squares",
+        lambda quick, seed: {str(i): {"number": i, "factor": factor} for i in range(1, 3 if quick else 4)},
+        compute,
+        collect,
+        lambda figures, path: path.write_bytes(b"picture"),
+    )
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    log = []
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(squares(log, fail_at=3), tmp_path)
+    assert log == [1, 2]
+    assert reproduce(squares(log), tmp_path).figures == {"total": 14}
+    assert log == [1, 2, 3]
+    results = json.loads((tmp_path / "squares" / "results.json").read_text())
+    assert results["claims"][0]["ours"] == "14"
+    assert (tmp_path / "squares" / "figure.png").read_bytes() == b"picture"
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_other_parameters_are_computed_again_and_quick_results_kept_apart(tmp_path):
+    log = []
+    reproduce(squares(log), tmp_path)
+    assert reproduce(squares(log, factor=2), tmp_path).figures == {"total": 28}
+    assert log == [1, 2, 3, 1, 2, 3]
+    assert reproduce(squares(log), tmp_path, quick=True).figures == {"total": 5}
+    assert (tmp_path / "squares-quick" / "results.json").exists()
+
+
+def test_the_report_holds_every_experiment(tmp_path):
+    reproduce(squares([]), tmp_path)
+    reproduce(squares([]), tmp_path, quick=True)
+    page = write_report(tmp_path).read_text()
+    assert page.count("<h2") == 2
+    assert "sum &lt;of squares&gt;" in page
+    assert page.count("does not hold") == 2
+    assert "a note" in page
+
+
+def test_the_command_line(tmp_path, capsys, monkeypatch):
+    assert tuple(EXPERIMENTS) == EXPERIMENT_IDS
+    monkeypatch.setitem(EXPERIMENTS, "table1", squares([]))
+    assert main(["reproduce", "table1", "--output", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "sum <of squares>: 14 (paper or bar: 14) holds" in out
+    assert "DOES NOT HOLD" in out
+    monkeypatch.setitem(EXPERIMENTS, "table1", squares([], fail_at=2, factor=3))
+    assert main(["reproduce", "table1", "--output", str(tmp_path)]) == 1
+    assert "the same command goes on" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["reproduce", "fig9"])
