@@ -164,4 +164,23 @@ def marginals(features: Any, mean: Array, covariance: Array) -> tuple[Array, Arr
     return rows_of.times(features, mean), rows_of.quadratic(features, covariance)
 
 
-KERNEL = Kernel(init, sweep, total, evidence_terms, rank_one)
+def errors_of_sharing(q: Any, site: Any, model: Model, draws: Array, *, power: float) -> Array:
+    """`cavity.inference.kernel.errors_of_sharing` along the rows of X."""
+    shared, here = moments_of(q - (power * memory.present(jnp.sum(model.weight))) * site), moments_of(q)
+    asks = jax.vmap(partial(ask, model.factor.likelihood, power=power))
+
+    def values(rows: Array) -> tuple[Any, Array]:
+        features, y = gather(model.data, rows)
+        m, v = marginals(features, *shared)
+        asked = asks(y, m, v, v >= 0)
+        present = memory.present(memory.weight_of(model.weight, rows))
+        m, v, remains = without(asked.site, *marginals(features, *here), power * present)
+        again = asks(y, m, v, remains & asked.valid)
+        change = jax.tree.map(lambda new, old: jnp.where(again.valid, new - old, 0.0), again.site, asked.site)
+        activation = rows_of.times(features, draws.T)
+        return (), change.shift[:, None] * activation - 0.5 * change.precision[:, None] * activation**2
+
+    return sum_over_chunks(values, jnp.arange(len(model.weight)), rows_of.chunk_size(model.data[0]))[1]
+
+
+KERNEL = Kernel(init, sweep, total, evidence_terms, rank_one, errors_of_sharing)

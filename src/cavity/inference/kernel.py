@@ -38,6 +38,7 @@ class Kernel(NamedTuple):
     total: Callable[..., Any]  # (sites, model) -> Σ_k W_k λ_k, in equation (1)
     evidence_terms: Callable[..., tuple[Any, Array, Array]]  # (q, sites, model, plan, *, power) -> sums in the evidence
     mode: Callable[..., Any]  # (model, weight, plan, rates) -> how to sweep, decided before tracing
+    errors_of_sharing: Callable[..., Array]  # (q, site, model, draws, *, power) -> (N, draws): what one site costs
 
 
 def init(model: Model, own: bool) -> State:
@@ -126,4 +127,24 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     return sum_over_chunks(chunk, jnp.arange(len(model.weight)))[0]
 
 
-GENERAL = Kernel(init, sweep, total, evidence_terms, lambda *_: None)
+def errors_of_sharing(q: Any, site: Any, model: Model, draws: Any, *, power: float) -> Array:
+    """⟨r_n, T(θ)⟩ for every datum n and draw of θ, zero where it cannot be formed.
+
+    With one site shared by all data, λ̂_n is what a datum asks for without that site, and λ̂_n + r_n what it asks for
+    without λ̂_n.
+    """
+    statistics = jax.vmap(q.statistics)(draws)
+
+    def values(row: Array, datum: Any) -> Array:
+        asked = pull(model.factor, q, site, datum, memory.present(jnp.sum(model.weight)), power)
+        again = pull(model.factor, q, site + asked.move, datum, memory.present(model.weight[row]), power)
+        at_draws = jax.tree.map(lambda t, leaf: jnp.tensordot(t, leaf, leaf.ndim), statistics, again.move)
+        return jnp.where(asked.valid & again.valid, sum(jax.tree.leaves(at_draws)), 0.0)
+
+    def chunk(rows: Array) -> tuple[Any, Array]:
+        return (), jax.vmap(values)(jnp.minimum(rows, len(model.weight) - 1), gather(model.data, rows))
+
+    return sum_over_chunks(chunk, jnp.arange(len(model.weight)))[1]
+
+
+GENERAL = Kernel(init, sweep, total, evidence_terms, lambda *_: None, errors_of_sharing)

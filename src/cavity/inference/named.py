@@ -27,6 +27,8 @@ from cavity._checks import is_integer
 from cavity.inference import rates
 
 ALL = "all"
+AUTO = "auto"
+MOST_GROUPS = 10  # that are found in the data, unless n_sites says otherwise
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Algorithm:
     def max_sweeps(self) -> int:
         """Passes over the data unless `fit` is told otherwise: ADF is meant for one."""
         return 1 if self.n_sites == 0 else 500
+
+    @property
+    def finds_groups(self) -> bool:
+        """Whether groups are the library's to choose: `n_sites` is then the most there may be."""
+        return isinstance(self.groups, str) and self.groups == AUTO
 
     @property
     def settles(self) -> bool:
@@ -133,7 +140,9 @@ def dsep(
 ) -> Algorithm:
     """Distributed SEP: one shared site for each of K groups.
 
-    `groups` is an integer array of labels 0 … n_sites − 1, one per row, or "random".
+    `groups` is an integer array of labels 0 … n_sites − 1, one per row, or "random", or "auto": groups are then found
+    from what sharing a site does to q, at most `n_sites` of them (10 unless you say), and only where one site for all
+    data is not enough (`cavity.inference.grouping`). The result says which: `result.groups` and `result.n_sites`.
     """
     check_batched(batch_size, "cavity.daep()")
     groups, n_sites = check_groups(groups, n_sites)
@@ -141,7 +150,7 @@ def dsep(
 
 
 def daep(n_sites: int | None = None, groups: Any = "random", power: float = 1.0, rate: Any = None) -> Algorithm:
-    """Distributed AEP: one shared site per group, each updated by all of its rows at once."""
+    """Distributed AEP: one shared site per group, each updated by all of its rows at once. `groups` as for `dsep`."""
     groups, n_sites = check_groups(groups, n_sites)
     return Algorithm(n_sites, None, power, rate, groups)
 
@@ -154,8 +163,9 @@ def for_draws(rate: Any, replace: bool) -> Any:
 def check_groups(groups: Any, n_sites: int | None) -> tuple[Any, int]:
     """Labels as an integer tuple-like array and the number of groups, or a ValueError."""
     if isinstance(groups, str):
-        if groups != "random":
-            raise ValueError(f"groups must be an integer array of labels or 'random'; got {groups=!r}.")
+        if groups not in ("random", AUTO):
+            raise ValueError(f"groups must be an integer array of labels, 'random' or 'auto'; got {groups=!r}.")
+        n_sites = MOST_GROUPS if groups == AUTO and n_sites is None else n_sites
         if n_sites is None:
             raise ValueError("n_sites must be given when groups='random'.")
         check_positive("n_sites", n_sites)

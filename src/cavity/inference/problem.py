@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     lift: Callable[[Any], Any] | None  # a site from the coordinates of the fit to the user's, where they differ
     given: tuple[Any, Any]  # prior and data in the user's coordinates
     driver: Driver
+    kept: np.ndarray  # which of the user's rows these are: those that weigh something
 
     @classmethod
     def of(cls, factor: Any, prior: Any, data: Any, algorithm: Any, weights: Any, seed: int) -> "Problem":
@@ -52,7 +53,19 @@ class Problem(NamedTuple):
             count = np.where(slots.counts > 0, slots.counts, 1.0)  # an empty group has a site that is never visited
             model = Model(factor, prior, data, weight, slots.of_row.astype(np.int32), count)
             model = jax.tree.map(jnp.asarray if driver.on_device else np.asarray, model)
-            return cls(model, kernel, slots, weight, lift, given, driver)
+            return cls(model, kernel, slots, weight, lift, given, driver, kept)
+
+    def with_slots(self, slots: Slots) -> "Problem":
+        """The same fit with other slots, shared ones."""
+        count = np.where(slots.counts > 0, slots.counts, 1.0)
+        model = self.model._replace(slot=jnp.asarray(slots.of_row.astype(np.int32)), counts=jnp.asarray(count))
+        return self._replace(slots=slots, model=model)
+
+    def groups(self) -> np.ndarray:
+        """The slot of every row that the user gave; zero for those that are not kept."""
+        of_row = np.zeros(len(self.kept), dtype=int)
+        of_row[self.kept] = self.slots.of_row
+        return of_row
 
 
 def assign(algorithm: Algorithm, weight: np.ndarray, kept: np.ndarray, seed: int) -> Slots:
@@ -61,6 +74,8 @@ def assign(algorithm: Algorithm, weight: np.ndarray, kept: np.ndarray, seed: int
     if algorithm.n_sites == ALL:
         return memory.assign(None, n, weight)
     n_sites = int(algorithm.n_sites)
+    if algorithm.finds_groups:  # later, from a fit with one
+        return memory.assign(np.zeros(n, dtype=int), 1, weight)
     if algorithm.groups is None:
         groups = None if n_sites == 0 else np.zeros(n, dtype=int)
     elif isinstance(algorithm.groups, str):

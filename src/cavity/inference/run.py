@@ -13,16 +13,17 @@ from tqdm import tqdm
 
 from cavity._precision import to_numpy
 from cavity.inference import evidence as evidence_of
-from cavity.inference import memory, rates
+from cavity.inference import grouping, memory, rates
 from cavity.inference.complaints import complaints
 from cavity.inference.driver import Setting, on_device
 from cavity.inference.measure import entropy_of
-from cavity.inference.memory import Plan
-from cavity.inference.named import Algorithm
+from cavity.inference.memory import Plan, Slots
+from cavity.inference.named import Algorithm, aep
 from cavity.inference.problem import Problem, check_limits
 from cavity.inference.result import ConvergenceWarning, History, Result, Sweep
 
 SMALLEST_SHARE = 2.0**-10
+SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE = 50, 1e-3  # before groups are found; at most, and how still q must be
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
 LONGEST_PATIENCE = 8  # sweeps
 ROUNDING, STALLED = 1e-7, 10  # a change below this that does not fall in so many sweeps is rounding
@@ -72,10 +73,38 @@ def fit(
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
     with jax.enable_x64(True):
+        sites = None
+        if algorithm.finds_groups and start is None:
+            problem, sites = find_groups(problem, algorithm, seed)
+        elif algorithm.finds_groups:
+            problem = problem.with_slots(slots_of(start, problem))
         loop = Loop(problem, algorithm, limit, tol, seed, evidence)
         if start is not None:
             loop.begin_at(start)
+        elif sites is not None:
+            loop.take_over(sites)
         return loop.run(progress, callback)
+
+
+def find_groups(problem: Problem, algorithm: Algorithm, seed: int) -> tuple[Problem, Any]:
+    """The problem with groups found after some sweeps with one shared site, and that site for each of them."""
+    if min(int(algorithm.n_sites), len(problem.weight) - 1) <= 1:
+        return problem, None
+    loop = Loop(problem, aep(algorithm.power), SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE, seed, evidence=False)
+    loop.settle()
+    site = jax.tree.map(lambda leaf: leaf[0], loop.state.sites)
+    labels = grouping.find(problem, loop.state.q, site, int(algorithm.n_sites), algorithm.power, seed)
+    slots = memory.assign(labels, int(labels.max()) + 1, problem.weight)
+    sites = jax.tree.map(lambda leaf: jnp.repeat(leaf, slots.n_sites, axis=0), loop.state.sites)
+    return problem.with_slots(slots), sites
+
+
+def slots_of(start: Result, problem: Problem) -> Slots:
+    """The groups of another fit to the same data."""
+    groups = getattr(start, "groups", None)
+    if groups is None or len(groups) != len(problem.kept):
+        raise ValueError("start must be a result for the same data and algorithm; its groups are of other rows.")
+    return memory.assign(groups[problem.kept], start.n_sites, problem.weight)
 
 
 class Loop:
@@ -105,11 +134,24 @@ class Loop:
             raise ValueError("start must be the result of a fit that still holds its sites; a pickled one does not.")
         if shapes_of(sites) != shapes_of(self.state.sites):
             raise ValueError("start must be a result for the same data and algorithm; its sites have other shapes.")
+        if self.take_over(sites):
+            self.earlier = start._earlier + start.n_sweeps
+
+    def take_over(self, sites: Any) -> bool:
+        """Begin at these sites, unless q would be improper; whether that was done."""
         state = self.driver.resume(self.problem.kernel, self.problem.model, self.state, sites)
         if state is not None:
             self.state = state
             self.now = self.reference = self.before = self.driver.remember(state)
-            self.earlier = start._earlier + start.n_sweeps
+        return state is not None
+
+    def settle(self) -> None:
+        """Sweep until q hardly moves, with nobody looking on."""
+        for number in range(1, self.limit + 1):
+            self.sweeps.append(self.sweep(number, 0.0)._replace(current=None))
+            if self.is_settled(self.sweeps[-1]):
+                break
+            self.back_off()
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
         """Sweep until converged, told to stop, or out of sweeps."""
@@ -260,7 +302,7 @@ class Loop:
 
     def gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
-        model, kernel, slots, _, lift, (prior, data), _ = self.problem
+        model, kernel, slots, _, lift, (prior, data) = self.problem[:6]
         self.refuse_without_sites()
         whole = [leaf.dtype for leaf in jax.tree.leaves((model.factor, prior)) if leaf.dtype.kind != "f"]
         if whole:
@@ -302,6 +344,8 @@ class Loop:
             history=history,
             log_evidence=log_evidence,
             site_bytes=n_bytes,
+            n_sites=self.problem.slots.n_sites,
+            groups=None if self.algorithm.groups is None else self.problem.groups(),
             _earlier=self.earlier,
             _sites=self.state.sites,
             _gradient=self.gradient,
