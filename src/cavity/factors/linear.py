@@ -63,7 +63,8 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
         change, used, info = answer(model.factor.likelihood, y, m, v, old, weight, proper, power)
         return (expand(state.q, features, change, used), info), change if own else None
 
-    (move, info), changes = sum_over_chunks(visit, batch.rows, rows_of.chunk_size(model.data[0]))
+    size = rows_of.chunk_size(model.data[0])
+    (move, info), changes = sum_over_chunks(visit, batch.rows, size, n_rows=len(model.weight))
     if not own:
         estimates, move = move, move - info.weight * site
     rate, backed_off = proper_rate(state.q, move, rate)

@@ -16,10 +16,13 @@ def gather(data: Any, rows: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf).at[rows].get(mode="clip"), data)
 
 
-def sum_over_chunks(function: Callable[[Any], tuple[Any, Any]], rows: Any, size: int = CHUNK) -> tuple[Any, Any]:
+def sum_over_chunks(
+    function: Callable[[Any], tuple[Any, Any]], rows: Any, size: int = CHUNK, n_rows: int = PADDING
+) -> tuple[Any, Any]:
     """Apply `function(part) -> (sums, outputs)` to pieces of `rows`; add up the sums, join the outputs.
 
-    `rows` are indices, filled up with PADDING in the last piece, to which `function` must give no weight.
+    `rows` are indices, filled up with PADDING in the last piece, to which `function` must give no weight. Pieces that
+    hold nothing below `n_rows` are left out: a batch of few rows is padded to the length of the largest.
     """
     n = len(rows)
     if n <= size:
@@ -27,11 +30,12 @@ def sum_over_chunks(function: Callable[[Any], tuple[Any, Any]], rows: Any, size:
     n_chunks = -(-n // size)
     parts = jnp.pad(rows, (0, n_chunks * size - n), constant_values=PADDING).reshape(n_chunks, size)
 
+    shapes = jax.eval_shape(function, parts[0])
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
     def body(total: Any, part: Any) -> tuple[Any, Any]:
-        sums, outputs = function(part)
+        sums, outputs = jax.lax.cond(jnp.any(part < n_rows), function, lambda _: zero, part)
         return jax.tree.map(jnp.add, total, sums), outputs
 
-    shapes = jax.eval_shape(function, parts[0])[0]
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    total, outputs = jax.lax.scan(body, zero, parts)
+    total, outputs = jax.lax.scan(body, zero[0], parts)
     return total, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:n], outputs)

@@ -58,7 +58,7 @@ def step(
     else:
         shared = jax.vmap(partial(one, state.q, site, present=present))
         summed = lambda rows: (summarise(shared(gather(data, rows)), memory.weight_of(weight, rows)), None)
-        (move, info), _ = sum_over_chunks(summed, batch.rows)
+        (move, info), _ = sum_over_chunks(summed, batch.rows, n_rows=len(weight))
     rate, backed_off = proper_rate(state.q, move, rate)
     info = info._replace(backoffs=backed_off.astype(int))
     q = state.q + rate * move
