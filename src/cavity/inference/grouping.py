@@ -92,32 +92,33 @@ def effect(problem: Problem, site: Any, labels: np.ndarray, most: int, draws: An
     rows = np.full((n_batches, plan.rows.shape[1]), len(labels))
     rows[: len(plan.rows)] = plan.rows
     plan = on_device(Plan(rows, np.pad(plan.slot, (0, n_batches - len(plan.slot)))))
-    model = problem.with_slots(slots).model
-    values = np.asarray(next_move(problem.kernel, model, site, plan, draws, power))
+    kernel, model = problem.kernel, problem.with_slots(slots).model
+    sites = jax.tree.map(lambda leaf: jnp.multiply.outer(slots.counts > 0, leaf), site)  # none in empty slots
+    sites = averages(kernel, model, sites, plan, power)  # of the same estimates, within each group
+    move = kernel.total(averages(kernel, model, sites, plan, power) - sites, model)
+    values = np.asarray(values_at(draws, move))
     return values - values.mean()
 
 
-@partial(jax.jit, static_argnames=("kernel", "power"))
-def next_move(kernel: Kernel, model: Model, site: Any, plan: Plan, draws: Any, power: float) -> Array:
-    """What a sweep with a site for each group, the mean of its data's estimates, adds to q; at the draws."""
-    sites = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(model.counts), *leaf.shape)), site)
-    sites = average_of_estimates(kernel, model, sites, plan, power)
-    move = kernel.total(average_of_estimates(kernel, model, sites, plan, power) - sites, model)
+averages = jax.jit(average_of_estimates, static_argnames=("kernel", "power"))
+
+
+@jax.jit
+def values_at(draws: Any, move: Any) -> Array:
+    """⟨move, T(θ)⟩ at each draw."""
     return jax.lax.map(lambda theta: dot(move, move.statistics(theta)), draws)
 
 
 def clusters(rng: np.random.Generator, errors: np.ndarray, weight: np.ndarray, n_groups: int) -> np.ndarray:
-    """Labels 0, 1, … by k-means of r_n/√|r_n|, each weighed by |r_n|: at most so many groups, and none empty.
-
-    That lies between r_n itself, for which a few large errors are everything, and its direction alone.
-    """
+    """Labels 0, 1, … by k-means of r_n, each weighed by w_n |r_n|: at most so many groups, and none empty."""
     size = np.sqrt(np.sum(errors**2, axis=1))
-    points = errors / np.sqrt(np.where(size > 0, size, 1.0))[:, None]
-    runs = [k_means(rng, points, weight * size, n_groups) for _ in range(RESTARTS)]
+    runs = [k_means(rng, errors, weight * size, n_groups) for _ in range(RESTARTS)]
     return np.unique(min(runs, key=lambda run: run[0])[1], return_inverse=True)[1]
 
 
-def k_means(rng: np.random.Generator, points: np.ndarray, weight: np.ndarray, n_groups: int) -> tuple[float, np.ndarray]:
+def k_means(
+    rng: np.random.Generator, points: np.ndarray, weight: np.ndarray, n_groups: int
+) -> tuple[float, np.ndarray]:
     """Lloyd's algorithm from centres drawn far apart (k-means++): its cost and the labels."""
     centres = points[[rng.choice(len(points), p=weight / weight.sum())]]
     for _ in range(n_groups - 1):

@@ -17,7 +17,7 @@ from cavity.inference import grouping, memory, rates
 from cavity.inference.complaints import complaints
 from cavity.inference.driver import Setting, on_device
 from cavity.inference.measure import entropy_of
-from cavity.inference.memory import Plan, Slots
+from cavity.inference.memory import Plan
 from cavity.inference.named import Algorithm, aep
 from cavity.inference.problem import Problem, check_limits
 from cavity.inference.result import ConvergenceWarning, History, Result, Sweep
@@ -74,10 +74,10 @@ def fit(
         raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
     with jax.enable_x64(True):
         sites = None
-        if algorithm.finds_groups and start is None:
-            problem, sites = find_groups(problem, algorithm, seed)
+        if algorithm.finds_groups and start is not None:
+            problem = with_groups(problem, start)
         elif algorithm.finds_groups:
-            problem = problem.with_slots(slots_of(start, problem))
+            problem, sites = find_groups(problem, algorithm, seed)
         loop = Loop(problem, algorithm, limit, tol, seed, evidence)
         if start is not None:
             loop.begin_at(start)
@@ -99,12 +99,12 @@ def find_groups(problem: Problem, algorithm: Algorithm, seed: int) -> tuple[Prob
     return problem.with_slots(slots), sites
 
 
-def slots_of(start: Result, problem: Problem) -> Slots:
-    """The groups of another fit to the same data."""
+def with_groups(problem: Problem, start: Result) -> Problem:
+    """The problem with the groups of another fit to the same data."""
     groups = getattr(start, "groups", None)
     if groups is None or len(groups) != len(problem.kept):
         raise ValueError("start must be a result for the same data and algorithm; its groups are of other rows.")
-    return memory.assign(groups[problem.kept], start.n_sites, problem.weight)
+    return problem.with_slots(memory.assign(groups[problem.kept], start.n_sites, problem.weight))
 
 
 class Loop:
