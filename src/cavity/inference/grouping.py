@@ -44,17 +44,17 @@ def find(problem: Problem, q: Any, site: Any, most: int, power: float, seed: int
     if most <= 1:
         return labels
     rng = np.random.default_rng([seed, 2])
-    draws = draws_of(q, jax.random.key(seed), int(np.clip(NUMBERS // n, FEWEST_DRAWS, DRAWS)))
+    draws = draws_of(q, jax.random.key(int(rng.integers(2**31))), int(np.clip(NUMBERS // n, FEWEST_DRAWS, DRAWS)))
     errors = np.asarray(errors_of_sharing(problem.kernel, q, site, problem.model, draws, power))
     total = problem.weight @ errors
-    alone, left = length(total), WORTH**0.5 * length(total)
+    remains, least = length(total), WORTH**0.5 * length(total)
     for n_groups in ladder(most):
-        if min(alone, left) < ENOUGH:
+        if remains < ENOUGH:
             break
         found = clusters(rng, errors, problem.weight, n_groups)
         remains = length(total - effect(problem, site, found, most, draws, power))
-        if remains < left:  # and not where it is not a number
-            labels, left = found, remains
+        if remains < least:  # and not where it is not a number
+            labels, least = found, remains
     return labels
 
 
