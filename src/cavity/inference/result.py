@@ -64,7 +64,7 @@ class Result:
     history: History
     log_evidence: float  # NaN if it was not asked for
     site_bytes: int  # held for sites
-    n_sites: int  # K; one where groups were looked for and one shared site was found to be enough
+    n_sites: int  # K; one where groups were looked for and one shared site is enough, or none would help
     groups: np.ndarray | None  # the group of each row, where there are groups; 0 too for rows of weight zero
     _earlier: int = field(repr=False, default=0)  # sweeps of the fit that this one went on from
     _sites: Any = field(repr=False, default=None)
