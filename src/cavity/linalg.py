@@ -33,6 +33,12 @@ def solve(chol: Array, vector: Array) -> Array:
 
 
 @jax.jit
+def half_solve(chol: Array, rows: Array) -> Array:
+    """(L⁻¹ bᵀ)ᵀ for the rows b of a matrix: their squares sum to bᵀ M⁻¹ b."""
+    return solve_triangular(chol, rows.T, lower=True).T
+
+
+@jax.jit
 def inverse(chol: Array) -> Array:
     """M⁻¹ from M = L Lᵀ, symmetric by construction."""
     half = inverse_transpose(chol)

@@ -99,3 +99,13 @@ def test_fewer_rows_than_features(name):
     )
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-9)
     np.testing.assert_allclose(fast.log_evidence, slow.log_evidence, rtol=1e-10)
+
+
+@pytest.mark.parametrize("algorithm", [cavity.ep(batch_size=2), cavity.sep(batch_size=2)], ids=["ep", "sep"])
+def test_batches_that_are_few_beside_the_features(algorithm):
+    features = RNG.normal(size=(N, 6))  # read by solves instead of by the covariance
+    fast, slow = both(
+        cavity.factors.probit(), SIGNS, algorithm, prior=cavity.Gaussian.isotropic(6), features=features, sweeps=2
+    )
+    assert_trees_close(fast.posterior, slow.posterior, rtol=1e-9)
+    np.testing.assert_allclose(fast.history.change, slow.history.change, rtol=1e-6)

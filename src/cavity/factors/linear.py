@@ -7,6 +7,7 @@ The arithmetic is that of `cavity.inference.step`, arranged for sites that lie a
 - one datum at a time (EP, ADF, SEP): `cavity.factors.sequential`, O(D²) per datum.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -52,13 +53,13 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
     cavity = state.q if own else state.q - (power * present) * site
     chol = linalg.cholesky(cavity.precision)
     proper = jnp.all(jnp.isfinite(chol))
-    chol = jnp.where(proper, chol, linalg.cholesky(state.q.precision))
-    covariance, mean = linalg.inverse(chol), linalg.solve(chol, cavity.shift)
+    chol = jax.lax.cond(proper, lambda: chol, lambda: linalg.cholesky(state.q.precision))
+    read = reader(chol, linalg.solve(chol, cavity.shift), model.data[0], batch.rows.size)
 
     def visit(rows: Array) -> tuple[Any, Any]:
         features, y = gather(model.data, rows)
         weight = memory.weight_of(model.weight, rows)
-        m, v = marginals(features, mean, covariance)
+        m, v = read(features)
         old = memory.read(state.sites, rows) if own else Line(jnp.zeros_like(m), jnp.zeros_like(m))
         change, used, info = answer(model.factor.likelihood, y, m, v, old, weight, proper, power)
         return (expand(state.q, features, change, used), info), change if own else None
@@ -158,6 +159,13 @@ def moments_of(q: Any) -> tuple[Array, Array]:
     """Mean and covariance by one factorisation."""
     chol = linalg.cholesky(q.precision)
     return linalg.solve(chol, q.shift), linalg.inverse(chol)
+
+
+def reader(chol: Array, mean: Array, features: Any, n_rows: int) -> Callable[[Any], tuple[Array, Array]]:
+    """`marginals` from a factor of the precision: by solves where rows are few beside the features, else by Σ."""
+    if isinstance(features, rows_of.SparseRows) or 2 * n_rows >= features.shape[1]:
+        return partial(marginals, mean=mean, covariance=linalg.inverse(chol))
+    return lambda rows: (rows @ mean, jnp.sum(linalg.half_solve(chol, rows) ** 2, axis=-1))
 
 
 def marginals(features: Any, mean: Array, covariance: Array) -> tuple[Array, Array]:
