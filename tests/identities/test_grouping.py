@@ -95,6 +95,7 @@ def test_one_site_is_enough_for_plenty_of_similar_data():
     result = probit(data, AUTO)
     assert result.n_sites == 1
     assert not result.groups.any()
+    assert result.sharing_error < 0.05
     assert abs(result.posterior.kl(probit(data, cavity.aep()).posterior)) < 1e-8
 
 
@@ -104,6 +105,8 @@ def test_groups_cut_the_error_of_tying():
     assert exact.kl(tied) > 0.02
     assert exact.kl(result.posterior) < 0.4 * exact.kl(tied)
     assert 1 < result.n_sites <= 10
+    # the error that is left, in posterior standard deviations d, is a divergence of about d²/2
+    assert 0.05 < result.sharing_error < np.sqrt(2 * exact.kl(tied))
     assert set(result.groups) == set(range(result.n_sites))
     stochastic = probit(CLUSTERED, cavity.dsep(groups="auto", batch_size=20))
     np.testing.assert_array_equal(stochastic.groups, result.groups)

@@ -11,7 +11,7 @@ variance is the squared length of r in Fisher's metric, for any family and with 
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,29 +33,35 @@ DRAWS, FEWEST_DRAWS, NUMBERS = 128, 16, 2**24  # of θ; fewer where rows times d
 RESTARTS, LLOYD = 5, 50  # of k-means, and the most steps of each
 
 
-def find(problem: Problem, q: Any, site: Any, most: int, power: float, seed: int) -> np.ndarray:
-    """A label for each row, for at most `most` groups; all zero where one shared site is enough.
+class Grouping(NamedTuple):
+    """What was found."""
+
+    labels: np.ndarray  # (N,)
+    error: float  # posterior standard deviations by which sharing sites within groups is predicted to move q
+
+
+def find(problem: Problem, q: Any, site: Any, most: int, power: float, seed: int) -> Grouping:
+    """A label for each row, for at most `most` groups; all zero where one shared site is enough, or none helps.
 
     q is the approximation with one shared site, near its fixed point.
     """
     n = len(problem.weight)
     most = min(most, n - 1)
     labels = np.zeros(n, dtype=int)
-    if most <= 1:
-        return labels
     rng = np.random.default_rng([seed, 2])
     draws = draws_of(q, jax.random.key(int(rng.integers(2**31))), int(np.clip(NUMBERS // n, FEWEST_DRAWS, DRAWS)))
     errors = np.asarray(errors_of_sharing(problem.kernel, q, site, problem.model, draws, power))
     total = problem.weight @ errors
-    remains, least = length(total), WORTH**0.5 * length(total)
+    error = remains = length(total)
+    least = WORTH**0.5 * error
     for n_groups in ladder(most):
         if remains < ENOUGH:
             break
         found = clusters(rng, errors, problem.weight, n_groups)
         remains = length(total - effect(problem, site, found, most, draws, power))
         if remains < least:  # and not where it is not a number
-            labels, least = found, remains
-    return labels
+            labels, error, least = found, remains, remains
+    return Grouping(labels, error)
 
 
 def ladder(most: int) -> list[int]:

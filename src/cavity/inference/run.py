@@ -73,12 +73,13 @@ def fit(
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
     with jax.enable_x64(True):
-        sites = None
+        sites, sharing_error = None, float("nan")
         if algorithm.finds_groups and start is not None:
-            problem = with_groups(problem, start)
+            problem, sharing_error = with_groups(problem, start), start.sharing_error
         elif algorithm.finds_groups:
-            problem, sites = find_groups(problem, algorithm, seed)
+            problem, sites, sharing_error = find_groups(problem, algorithm, seed)
         loop = Loop(problem, algorithm, limit, tol, seed, evidence)
+        loop.sharing_error = sharing_error
         if start is not None:
             loop.begin_at(start)
         elif sites is not None:
@@ -86,17 +87,17 @@ def fit(
         return loop.run(progress, callback)
 
 
-def find_groups(problem: Problem, algorithm: Algorithm, seed: int) -> tuple[Problem, Any]:
-    """The problem with groups found after some sweeps with one shared site, and that site for each of them."""
+def find_groups(problem: Problem, algorithm: Algorithm, seed: int) -> tuple[Problem, Any, float]:
+    """The problem with groups found after some sweeps with one shared site, that site for each, and the error left."""
     if min(int(algorithm.n_sites), len(problem.weight) - 1) <= 1:
-        return problem, None
+        return problem, None, float("nan")
     loop = Loop(problem, aep(algorithm.power), SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE, seed, evidence=False)
     loop.settle()
     site = jax.tree.map(lambda leaf: leaf[0], loop.state.sites)
-    labels = grouping.find(problem, loop.state.q, site, int(algorithm.n_sites), algorithm.power, seed)
+    labels, error = grouping.find(problem, loop.state.q, site, int(algorithm.n_sites), algorithm.power, seed)
     slots = memory.assign(labels, int(labels.max()) + 1, problem.weight)
     sites = jax.tree.map(lambda leaf: jnp.repeat(leaf, slots.n_sites, axis=0), loop.state.sites)
-    return problem.with_slots(slots), sites
+    return problem.with_slots(slots), sites, error
 
 
 def with_groups(problem: Problem, start: Result) -> Problem:
@@ -122,6 +123,7 @@ class Loop:
         self.patience, self.calm = 1, 0  # sweeps that must agree before the share is doubled, and those that have
         self.reference, self.travelled = self.now, 0.0  # where a unit of rate began, how much of it is gone
         self.before, self.turned = self.now, False  # q a sweep ago, and whether the last two moves are opposed
+        self.sharing_error = float("nan")  # where groups were looked for
         self.sweeps: list[Sweep] = []
         self.earlier = 0  # sweeps made by the fit that this one goes on from
         self.last_evidence: evidence_of.Evidence | None = None
@@ -346,6 +348,7 @@ class Loop:
             site_bytes=n_bytes,
             n_sites=self.problem.slots.n_sites,
             groups=None if self.algorithm.groups is None else self.problem.groups(),
+            sharing_error=self.sharing_error,
             _earlier=self.earlier,
             _sites=self.state.sites,
             _gradient=self.gradient,
