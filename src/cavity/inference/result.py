@@ -64,6 +64,7 @@ class Result:
     history: History
     log_evidence: float  # NaN if it was not asked for
     site_bytes: int  # held for sites
+    sampling: Any = None  # R-hat and effective sample size of every sweep, where moments were sampled
     _earlier: int = field(repr=False, default=0)  # sweeps of the fit that this one went on from
     _sites: Any = field(repr=False, default=None)
     _gradient: Any = field(repr=False, default=None)

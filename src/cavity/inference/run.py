@@ -293,6 +293,9 @@ class Loop:
         log_evidence = self.log_evidence() if self.evidence else float("nan")
         for category, message in complaints(history, self.problem, ending, self.tol, self.last_evidence):
             warnings.warn(message, category, stacklevel=4)
+        report = self.driver.report()
+        if report is not None and report.complaint:
+            warnings.warn(report.complaint, ConvergenceWarning, stacklevel=4)
         n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state.sites)) if self.problem.slots.n_sites else 0
         return Result(
             posterior=posterior,
@@ -302,6 +305,7 @@ class Loop:
             history=history,
             log_evidence=log_evidence,
             site_bytes=n_bytes,
+            sampling=report.values if report is not None else None,
             _earlier=self.earlier,
             _sites=self.state.sites,
             _gradient=self.gradient,
