@@ -6,9 +6,8 @@ import numpy as np
 
 from cavity.inference.driver import Report
 
-WINDOW = 50  # draws of each chain that are looked at, from several visits where one has fewer
-LARGEST_R_HAT = 1.05
-TOO_FEW = 50  # effective draws in the window below which R-hat says little
+ENOUGH = 20  # draws of each chain at a visit for which R-hat is taken of that visit alone
+LARGEST_R_HAT = 1.1  # with 25 draws a chain 1.05 is reached by chance
 
 
 class Sampling(NamedTuple):
@@ -21,28 +20,39 @@ class Sampling(NamedTuple):
 
 
 class Mixing:
-    """The last draws of each block, and a record for each sweep."""
+    """Within- and between-chain variances of the visits of a sweep, and a record for each sweep."""
 
-    def __init__(self, n_blocks: int, n_warmup: int) -> None:
-        self.last: list[Any] = [None] * n_blocks
-        self.n_warmup, self.visits, self.sweeps = n_warmup, list[tuple[float, float]](), list[tuple[float, ...]]()
-        self.transitions, self.diverging = 0, 0
+    def __init__(self, n_warmup: int) -> None:
+        self.n_warmup = n_warmup
+        self.visits: list[tuple[float, float]] = []
+        self.spreads: list[tuple[np.ndarray, np.ndarray]] = []
+        self.sweeps: list[tuple[float, ...]] = []
+        self.shape, self.transitions, self.diverging = (0, 0), 0, 0
 
-    def add(self, which: np.ndarray, theta: np.ndarray, diverging: np.ndarray) -> None:
+    def add(self, theta: np.ndarray, diverging: np.ndarray) -> None:
         """The draws (block, chain, draw, D) of a visit."""
-        _, n_chains, n_draws, _ = theta.shape
-        self.transitions += len(which) * n_chains * (n_draws + self.n_warmup)
+        self.shape = theta.shape[1:3]
+        self.transitions += theta.shape[0] * self.shape[0] * (self.shape[1] + self.n_warmup)
         self.diverging += int(np.sum(diverging))
-        for block, draws in zip(which, theta, strict=True):
-            past = self.last[block]
-            kept = draws if past is None else np.concatenate([past, draws], axis=1)
-            self.last[block] = kept[:, -max(WINDOW, n_draws) :]
-            self.visits.append(worst(self.last[block]))
+        for draws in theta:
+            both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=-1)
+            if self.shape[1] >= ENOUGH:
+                self.visits.append(worst(both))
+            elif self.shape[1] > 1:
+                self.spreads.append(spreads(both))
 
     def end_sweep(self) -> None:
-        r_hat, ess = np.array(self.visits).T
-        self.sweeps.append((r_hat.max(), ess.min(), self.transitions, self.diverging))
-        self.visits, self.transitions, self.diverging = [], 0, 0
+        """Few draws say little about one visit: then the variances are averaged over the visits of the sweep."""
+        r_hat, ess = np.nan, np.nan
+        if self.visits:
+            r_hat, ess = np.max([v[0] for v in self.visits]), np.min([v[1] for v in self.visits])
+        elif self.spreads:
+            within, between = (np.mean(part, axis=0) for part in zip(*self.spreads, strict=True))
+            n_chains, n_draws = self.shape
+            r_hat = np.max(np.sqrt((n_draws - 1) / n_draws + between / within))
+            ess = n_chains * np.min(within / between)
+        self.sweeps.append((r_hat, ess, self.transitions, self.diverging))
+        self.visits, self.spreads, self.transitions, self.diverging = [], [], 0, 0
 
     def report(self) -> Report | None:
         """The record, and a complaint where the last sweep's chains disagree."""
@@ -50,7 +60,7 @@ class Mixing:
             return None
         values = Sampling(*np.array(self.sweeps).T)
         r_hat, ess = values.r_hat[-1], values.ess[-1]
-        if r_hat <= LARGEST_R_HAT or np.isnan(r_hat):
+        if not r_hat > LARGEST_R_HAT:
             return Report(values, None)
         message = (
             f"Chains of a block disagree in the last sweep: R-hat is {r_hat:.3f}, with {ess:.0f} effective draws. Its "
@@ -60,10 +70,16 @@ class Mixing:
 
 
 def worst(draws: np.ndarray) -> tuple[float, float]:
-    """The largest split R-hat and the smallest effective sample size over θ and its squared deviations."""
+    """The largest split R-hat and the smallest effective sample size over the last axis of (chain, draw, statistic)."""
     from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
-    if draws.shape[1] < 4 or not np.all(np.isfinite(draws)):
-        return np.nan, np.nan
-    both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=-1)
-    return float(np.max(split_gelman_rubin(both))), float(np.min(effective_sample_size(both)))
+    if not np.all(np.isfinite(draws)):
+        return np.inf, 0.0
+    return float(np.max(split_gelman_rubin(draws))), float(np.min(effective_sample_size(draws)))
+
+
+def spreads(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The variance within chains and that of their means, in units of the variance of all."""
+    total = np.var(draws, axis=(0, 1)) + 1e-300
+    within = np.mean(np.var(draws, axis=1, ddof=1), axis=0)
+    return within / total, np.var(np.mean(draws, axis=1), axis=0, ddof=1) / total

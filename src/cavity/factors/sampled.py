@@ -9,12 +9,14 @@ Moment matching takes natural parameters from them. The inverse of a sample cova
 
 are used: unbiased, but as noisy as an inverse of a sample covariance is.
 
-The natural gradient (EP-η of So and Turner 2024) never inverts it. With μ(q) = E_q[T] and m̂ = Σ_s T(θ_s)/S,
+The natural gradient never inverts it. With q = N(μ, Λ⁻¹) and the block's site λ,
 
-    λ̂ = λ + ε (∂η/∂μ)(μ(q)) (m̂ − μ(q)),
+    λ̂ = λ + ε δ,   δ_Λ = Λ − Λ C Λ,   δ_s = Λ (m − μ) + δ_Λ μ,
 
-which moment matching is to first order in m̂ − μ(q). It is linear in m̂, so that noise averages out over visits however
-few the draws of each: ten are enough, with a small ε.
+is where moment matching would go, to first order, times ε. It is linear in m and C, which are unbiased, so that noise
+averages out over visits however few the draws of each. This is EP-η of So and Turner (2024), λ + ε (∂η/∂μ)(m̂ − μ(q)),
+except that it works in mean and covariance, not in mean and second moment: that has (C + (m − μ)(m − μ)ᵀ) in the place
+of C, which is the same at a fixed point, but makes Λ + ε δ_Λ improper where a block lies more than 1/√ε deviations off.
 """
 
 from collections.abc import Callable
@@ -46,7 +48,7 @@ class Sampled(BlockFactor):
 
     rows_factor: Any
     plan: Plan = field(metadata={"static": True})
-    step: float | None = field(metadata={"static": True})
+    step: float | None
 
     def check_setting(self, prior: Any, power: float) -> None:
         chains.numpyro_hmc()
@@ -90,7 +92,7 @@ def sampled(
         raise ValueError(
             f"factor must be that of one row, such as cavity.factors.logit(), or a function; got {factor!r}."
         )
-    for name, value, least in (("n_draws", n_draws, 1), ("n_chains", n_chains, 2), ("n_warmup", n_warmup, 0)):
+    for name, value, least in (("n_draws", n_draws, 2), ("n_chains", n_chains, 2), ("n_warmup", n_warmup, 0)):
         if not (is_integer(value) and value >= least):
             raise ValueError(f"{name} must be an integer of at least {least}; got {name}={value!r}.")
     if step is not None and not (is_number(step) and 0 < step <= 1):
@@ -123,16 +125,16 @@ class Visits(Session):
         self.plan, self.key, self.n_asked = plan, jax.random.key(seed), 0
         self.data = jax.tree.map(np.asarray, data)
         self.step_size = np.full(n_blocks, dim**-0.25)
-        self.mixing = Mixing(n_blocks, plan.n_warmup)
+        self.mixing = Mixing(plan.n_warmup)
 
     def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
-        keys = jax.random.split(jax.random.fold_in(self.key, self.n_asked), len(which))
         self.n_asked += 1
-        data = jax.tree.map(lambda leaf: jnp.asarray(leaf[which]), self.data)
-        answer, draws = visit(factor, keys, q, cavity, site, data, jnp.asarray(self.step_size[which]), power)
+        key = jax.random.fold_in(self.key, self.n_asked)
+        data = jax.tree.map(lambda leaf: leaf[which], self.data)
+        answer, draws = visit(factor, key, q, cavity, site, data, self.step_size[which], power)
         error = np.nan_to_num(np.asarray(draws.accepted)) - TARGET
         self.step_size[which] = np.clip(self.step_size[which] * np.exp(error), 1e-3, 1.0)
-        self.mixing.add(which, np.asarray(draws.theta), np.asarray(draws.diverging))
+        self.mixing.add(np.asarray(draws.theta), np.asarray(draws.diverging))
         return answer
 
     def end_sweep(self) -> None:
@@ -144,7 +146,7 @@ class Visits(Session):
 
 @partial(jax.jit, static_argnames="power")
 def visit(
-    factor: Sampled, keys: Array, q: Any, cavity: Any, site: Any, data: Blocks, step_size: Array, power: float
+    factor: Sampled, key: Array, q: Any, cavity: Any, site: Any, data: Blocks, step_size: Array, power: float
 ) -> tuple[Answer, Draws]:
     """Draws of some blocks' tilted distributions, and the sites that follow."""
 
@@ -161,7 +163,7 @@ def visit(
             return Answer((1 / power) * (matched(q, theta) - cavity), log_mean), draws
         return Answer(site + (factor.step / power) * natural_gradient(q, theta), log_mean), draws
 
-    return jax.vmap(one)(keys, cavity, site, data, step_size)
+    return jax.vmap(one)(jax.random.split(key, len(step_size)), cavity, site, data, step_size)
 
 
 def matched(q: Any, theta: Array) -> Any:
@@ -177,10 +179,14 @@ def matched(q: Any, theta: Array) -> Any:
 
 
 def natural_gradient(q: Any, theta: Array) -> Any:
-    """(∂η/∂μ)(m̂ − μ) at q: where moment matching would take η, to first order."""
-    sampled = jax.tree.map(lambda leaf: jnp.mean(leaf, 0), jax.vmap(q.statistics)(theta))
-    moments = q.moments()
-    return jax.jvp(lambda mu: mu.from_moments(), (moments,), (sampled - moments,))[1]
+    """Where moment matching would take η, to first order in the mean and covariance of draws."""
+    step = jnp.mean(theta, 0) - q.mean
+    if isinstance(q, DiagonalGaussian):
+        change = q.precision - q.precision**2 * jnp.var(theta, 0, ddof=1)
+        return type(q)(q.precision * step + change * q.mean, change)
+    scaled = (theta - jnp.mean(theta, 0)) @ q.precision
+    change = q.precision - scaled.T @ scaled / (len(theta) - 1)
+    return type(q)(q.precision @ step + change @ q.mean, change)
 
 
 def fewest(prior: Any) -> int:

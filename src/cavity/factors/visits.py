@@ -49,38 +49,33 @@ def sweep(
     session: Session, _: Kernel, model: Model, state: State, plan: Plan, rates: np.ndarray, setting: Setting
 ) -> tuple[State, Info, Any]:
     """Ask and step, batch by batch; then what ends any sweep."""
-    begin, n, infos = state, len(model.weight), []
+    begin, infos = state, []
     for rows, slot, rate in zip(plan.rows, plan.slot, rates, strict=True):
-        which = rows[rows < n]
+        which = rows[rows < len(model.weight)]
         answer = ask(session, model, state, which, setting.power)
-        everywhere = jax.tree.map(lambda leaf, which=which: fill(leaf, which, n), answer)
-        batch = Batch(jnp.asarray(rows, dtype=jnp.int32), jnp.asarray(slot, dtype=jnp.int32))
-        state, info = known_step(state, batch, everywhere, model.weight, model.counts, setting.power, rate)
+        state, info = known_step(model, state, Batch(rows, slot), which, answer, setting.power, rate)
         infos.append(info)
     session.end_sweep()
     end, cut = compiled.close_sweep(model.prior, model.counts, begin, state, setting.share, average=setting.settles)
     return end, Info(*(sum(map(float, column)) for column in zip(*infos, strict=True))), cut
 
 
-@partial(jax.jit, static_argnames="power")
-def known_step(
-    state: State, batch: Batch, answers: Any, weight: Array, counts: Array, power: float, rate: Any
-) -> tuple[State, Info]:
-    """`step`, given the answers."""
-    return step(state, batch, answers, weight, counts, factor=Known(), power=power, rate=rate)
-
-
 def ask(session: Session, model: Model, state: State, which: np.ndarray, power: float) -> Answer:
     """The answers of some blocks; of one whose cavity is improper, nothing, which the step skips."""
-    site = memory.read(state.sites, jnp.asarray(model.slot)[which])
-    cavity, proper = cavities(state.q, site, memory.present(memory.count_of(model.counts, model.slot[which])), power)
+    site, cavity, proper = cavities(model, state, which, power)
     answer = session.ask(model.factor, state.q, cavity, site, which, power)
-    spoilt = lambda leaf: jnp.where(jnp.reshape(proper, (-1, *[1] * (jnp.ndim(leaf) - 1))), leaf, jnp.nan)
-    return jax.tree.map(spoilt, answer)
+    return answer if bool(np.all(proper)) else spoil(answer, proper)
 
 
 @partial(jax.jit, static_argnames="power")
-def cavities(q: Any, site: Any, present: Array, power: float) -> tuple[Any, Array]:
+def cavities(model: Model, state: State, which: Array, power: float) -> tuple[Any, Any, Array]:
+    """The sites of some blocks and their cavities."""
+    slot = model.slot[which]
+    site, present = memory.read(state.sites, slot), memory.present(memory.count_of(model.counts, slot))
+    return site, *without(state.q, site, present, power)
+
+
+def without(q: Any, site: Any, present: Array, power: float) -> tuple[Any, Array]:
     """c = q − α λ for each site, q itself where that is improper, and whether it was proper."""
 
     def one(site: Any, present: Array) -> tuple[Any, Array]:
@@ -91,9 +86,20 @@ def cavities(q: Any, site: Any, present: Array, power: float) -> tuple[Any, Arra
     return jax.vmap(one)(site, present)
 
 
-def fill(leaf: Any, which: np.ndarray, n: int) -> Array:
-    """Answers in the places of their blocks; the others are not asked for."""
-    return jnp.zeros((n, *jnp.shape(leaf)[1:])).at[which].set(leaf)
+@jax.jit
+def spoil(answer: Answer, proper: Array) -> Answer:
+    """No numbers where a cavity was improper."""
+    return jax.vmap(lambda ok, one: jax.tree.map(lambda leaf: jnp.where(ok, leaf, jnp.nan), one))(proper, answer)
+
+
+@partial(jax.jit, static_argnames="power")
+def known_step(
+    model: Model, state: State, batch: Batch, which: Array, answer: Answer, power: float, rate: Any
+) -> tuple[State, Info]:
+    """`step`, given the answers of some blocks; the others are not asked for."""
+    n = len(model.weight)
+    everywhere = jax.tree.map(lambda leaf: jnp.zeros((n, *jnp.shape(leaf)[1:])).at[which].set(leaf), answer)
+    return step(state, batch, everywhere, model.weight, model.counts, factor=Known(), power=power, rate=rate)
 
 
 def log_evidence(session: Session, kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> Evidence:
@@ -103,7 +109,7 @@ def log_evidence(session: Session, kernel: Kernel, model: Model, sites: Any, pla
     own = memory.read(sites, model.slot)
     if np.ndim(plan.slot) < 2:
         own = ask(session, model, state, everything, power).site
-    cavity, proper = cavities(state.q, own, memory.present(model.weight), power)
+    cavity, proper = without(state.q, own, memory.present(model.weight), power)
     log_mean = session.ask(model.factor, state.q, cavity, own, everything, power).log_mean
     return closing(model, state.q, own, cavity, proper, log_mean, power)
 
