@@ -119,5 +119,5 @@ def numpyro_hmc() -> Any:
     try:
         from numpyro.infer.hmc import hmc
     except ImportError:
-        raise ValueError("factors.sampled needs NumPyro for its sampler: pip install 'cavity[nuts]'.") from None
+        raise ImportError("cavity.factors.sampled draws with NumPyro: pip install 'cavity[nuts]'.") from None
     return hmc

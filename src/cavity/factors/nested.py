@@ -65,8 +65,6 @@ class InnerFits(Session):
         """EP on the rows of a block, with a warning of its own only where nothing came of it."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = fit(
-                factor.rows_factor, cavity, self.rows[block], ep(), tol=self.tol, start=self.last.get(block)
-            )
+            result = fit(factor.rows_factor, cavity, self.rows[block], ep(), tol=self.tol, start=self.last.get(block))
         self.last[block] = result
         return jax.tree.map(jnp.asarray, Answer(result.posterior - cavity, result.log_evidence))
