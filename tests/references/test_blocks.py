@@ -1,4 +1,4 @@
-"""Factors over blocks: nested EP against EP itself, and sampled moments against grids, nested EP and their own theory."""
+"""Factors over blocks: nested EP against EP itself, sampled moments against grids, nested EP and their own theory."""
 
 import sys
 import warnings
@@ -157,6 +157,7 @@ def test_what_fills_up_a_block_has_no_effect():
     assert_trees_close(one.posterior, two.posterior, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_weights_are_counts_of_blocks():
     blocks = in_blocks((X, Y), 4)
     twice = jax.tree.map(lambda leaf: leaf[[0, 0, 1, 2, 3]], blocks)
@@ -225,6 +226,7 @@ def blocks():
     return in_blocks((X, Y), 4)
 
 
+@pytest.mark.slow
 def test_one_visit_against_a_grid(blocks):
     factor = sampled(PROBIT, n_draws=8000, n_chains=80)
     result = fit(factor, in_blocks((X, Y), 1), cavity.ep(rate=1.0), max_sweeps=1)
@@ -240,7 +242,7 @@ def test_one_visit_against_a_grid(blocks):
     assert abs(result.log_evidence - log_evidence) < 0.02
 
 
-@pytest.mark.parametrize("name", ["dep", "aep"])
+@pytest.mark.parametrize("name", ["dep", pytest.param("aep", marks=pytest.mark.slow)])
 def test_many_draws_go_where_nested_ep_goes(name, blocks):
     algorithm = {"dep": cavity.parallel_ep(rate=1.0), "aep": cavity.aep(rate=1.0)}[name]
     result = fit(sampled(PROBIT, n_draws=4000, n_chains=80), blocks, algorithm, max_sweeps=5)

@@ -19,14 +19,14 @@ N_BLOCKS = 20
 N_CHAINS, N_WARMUP = 16, 5  # of the plain methods; with 400 draws that is 25 of each chain
 FEW_CHAINS, FEW_WARMUP, STEP, DECAY_SWEEPS = 8, 1, 0.3, 4  # of the natural gradient
 COLOURS = {"ADF": "C3", "EP": "C0", "SEP": "C1", "AEP": "C2", "DEP": "C4", "damped DEP": "C5", "natural gradient": "k"}
-NESTED = {"nested EP": cavity.ep, "nested AEP": cavity.aep}
+NESTED = {"nested EP": cavity.ep(), "nested AEP": cavity.aep()}
 
 
 def cells(quick: bool, seed: int = 0) -> dict[str, dict[str, Any]]:
     """Ten data sets, or two small ones."""
-    size = (
-        {"n": 400, "dim": 3, "sweeps": 6, "draws": 160} if quick else {"n": 1000, "dim": 6, "sweeps": 20, "draws": 400}
-    )
+    size = {"n": 1000, "dim": 6, "sweeps": 20, "draws": 400}
+    if quick:
+        size = {"n": 400, "dim": 3, "sweeps": 6, "draws": 160}
     return {f"seed-{s}": {"seed": s, **size} for s in range(seed, seed + (2 if quick else 10))}
 
 
@@ -38,7 +38,7 @@ def methods(draws: int) -> dict[str, tuple[Any, cavity.Algorithm]]:
     """
     logit = cavity.factors.logit()
     plain = cavity.factors.sampled(logit, draws, n_chains=N_CHAINS, n_warmup=N_WARMUP)
-    few = {"n_draws": draws // 10, "n_chains": FEW_CHAINS, "n_warmup": FEW_WARMUP}
+    few: dict[str, Any] = {"n_draws": draws // 10, "n_chains": FEW_CHAINS, "n_warmup": FEW_WARMUP}
     slower = cavity.robbins_monro(sweeps=DECAY_SWEEPS)
     damped = cavity.robbins_monro(sweeps=DECAY_SWEEPS, scale=STEP)
     return {
@@ -62,9 +62,9 @@ def compute(parameters: dict[str, Any]) -> dict[str, Any]:
     for name, (factor, algorithm) in methods(parameters["draws"]).items():
         paths[name] = path_of(exact, factor, prior, blocks, algorithm, max_sweeps=sweeps, seed=seed)
     limits = {}
+    nested = cavity.factors.nested(cavity.factors.logit())
     for name, algorithm in NESTED.items():
-        nested = cavity.factors.nested(cavity.factors.logit())
-        limits[name] = path_of(exact, nested, prior, blocks, algorithm(), tol=1e-4, seed=seed)["kl"][-1]
+        limits[name] = path_of(exact, nested, prior, blocks, algorithm, tol=1e-4, seed=seed)["kl"][-1]
     return {"paths": paths, "limits": limits}
 
 
@@ -86,8 +86,9 @@ def reference(features: np.ndarray, labels: np.ndarray, seed: int, n_draws: int 
         chains = {"num_chains": 4, "chain_method": "vectorized", "progress_bar": False}
         sampler = MCMC(NUTS(potential_fn=potential), num_warmup=500, num_samples=n_draws // 4, **chains)
         sampler.run(jax.random.key(seed), init_params=np.zeros((4, features.shape[1])))
-        draws = np.asarray(sampler.get_samples())
-    return cavity.Gaussian.from_mean(draws.mean(0), np.cov(draws.T))
+        draws: Any = np.asarray(sampler.get_samples())
+    covariance: Any = np.cov(draws.T)
+    return cavity.Gaussian.from_mean(draws.mean(0), covariance)
 
 
 def path_of(exact: Any, factor: Any, prior: Any, blocks: Any, algorithm: cavity.Algorithm, **settings: Any) -> Any:
@@ -125,11 +126,13 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> dict[str,
         "worst r_hat": max(result["paths"][name]["r_hat"] for result in results for name in COLOURS),
         "smallest ess": min(result["paths"][name]["ess"] for result in results for name in COLOURS),
     }
+    n, dim, sweeps, draws = (parameters[name] for name in ("n", "dim", "sweeps", "draws"))
     notes = [
-        f"N = {parameters['n']:,}, D = {parameters['dim']}, K = {N_BLOCKS} blocks, prior N(0, I), {len(results)} data sets, "
-        f"{parameters['sweeps']} sweeps; {parameters['draws']} draws at each visit, {parameters['draws'] // 10} for the "
-        "natural gradient. KL is the median over data sets and the last five sweeps.",
-        f"Worst R-hat of the last sweeps {figures['worst r_hat']:.3f}, smallest effective sample {figures['smallest ess']:.0f}.",
+        f"N = {n:,}, D = {dim}, K = {N_BLOCKS} blocks, prior N(0, I), {len(results)} data sets, {sweeps} sweeps. {draws} "
+        f"draws at each visit; {draws // 10} for the natural gradient and damped DEP. KL is the median over data sets and "
+        "the last five sweeps.",
+        f"In the last sweeps the worst R-hat was {figures['worst r_hat']:.3f} and the smallest effective number of draws "
+        f"{figures['smallest ess']:.0f}.",
     ]
     return {"figures": figures, "claims": claims(late, limits, curves["ADF"], effort), "notes": notes}
 

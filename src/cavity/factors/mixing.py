@@ -1,6 +1,6 @@
 """Whether chains mixed: split R-hat and effective sample size, sweep by sweep."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 

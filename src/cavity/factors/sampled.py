@@ -5,7 +5,7 @@ From S draws of the tilted distribution with mean m and covariance C (divisor S 
 Moment matching takes natural parameters from them. The inverse of a sample covariance is too large on average, by
 (S − 1)/(S − D − 2) for independent Gaussian draws, and the errors of all blocks add up, so that
 
-    Λ̂ = (S − D − 2)/(S − 1) C⁻¹,   ŝ = Λ̂ m                                                              (D = 1 if diagonal)
+    Λ̂ = (S − D − 2)/(S − 1) C⁻¹,   ŝ = Λ̂ m                       (D = 1 if diagonal)
 
 are used: unbiased, but as noisy as an inverse of a sample covariance is.
 
@@ -47,8 +47,8 @@ class Sampled(BlockFactor):
     """A block whose site is sampled."""
 
     rows_factor: Any
+    step: Any  # None to match moments
     plan: Plan = field(metadata={"static": True})
-    step: float | None
 
     def check_setting(self, prior: Any, power: float) -> None:
         chains.numpyro_hmc()
@@ -101,7 +101,7 @@ def sampled(
         raise ValueError(f"sampler must be 'hmc' or 'nuts'; got {sampler=!r}.")
     rows_factor = factor if isinstance(factor, Factor) else ByLogLik(factor)
     each = -(-n_draws // n_chains)
-    return Sampled(rows_factor, Plan(sampler.upper(), n_chains, each, n_warmup), None if step is None else float(step))
+    return Sampled(rows_factor, step, Plan(sampler.upper(), n_chains, each, n_warmup))
 
 
 @pytree
