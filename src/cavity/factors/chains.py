@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.linalg import solve_triangular
+
+from cavity import linalg
 
 NEWTON_STEPS = 15
 BRIDGE_STEPS = 30
@@ -38,33 +39,37 @@ class Draws(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Coordinates: θ = centre + L⁻ᵀ z."""
+    """Coordinates: θ = centre + B z."""
 
     centre: Array
-    chol: Array  # L, lower
+    basis: Array  # B = L⁻ᵀ, upper: a product at each of thousands of gradients, where a solve would call LAPACK
 
     def to_theta(self, z: Array) -> Array:
-        return self.centre + solve_triangular(self.chol, z, lower=True, trans=1)
+        return self.centre + self.basis @ z
+
+    def log_volume(self) -> Array:
+        return jnp.sum(jnp.log(jnp.diagonal(self.basis)))
 
 
 def frame_of(log_density: Callable[[Array], Array], start: Array, deviation: Array) -> Frame:
     """Mode and curvature by damped Newton steps; `start` and `deviation` where the curvature is not that of a peak."""
-    curvature = lambda theta: jnp.linalg.cholesky(-jax.hessian(log_density)(theta))
+    curvature = lambda theta: linalg.cholesky(-jax.hessian(log_density)(theta))
 
     def newton(_: Any, theta: Array) -> Array:
-        half = solve_triangular(curvature(theta), jax.grad(log_density)(theta), lower=True)
-        step = solve_triangular(curvature(theta), half, lower=True, trans=1)
-        return theta + step / (1 + jnp.sqrt(jnp.sum(half**2)))  # shorter, the farther it reaches
+        slope = jax.grad(log_density)(theta)
+        step = linalg.solve(curvature(theta), slope)
+        return theta + step / (1 + jnp.sqrt(slope @ step))  # shorter, the farther it reaches
 
     mode = jax.lax.fori_loop(0, NEWTON_STEPS, newton, start)
     chol = curvature(mode)
     found = jnp.all(jnp.isfinite(chol)) & jnp.all(jnp.isfinite(mode))
-    return Frame(jnp.where(found, mode, start), jnp.where(found, chol, jnp.diag(1 / deviation)))
+    basis = linalg.inverse_transpose(jnp.where(found, chol, jnp.diag(1 / deviation)))
+    return Frame(jnp.where(found, mode, start), basis)
 
 
 def sample(key: Array, log_density: Callable[[Array], Array], frame: Frame, step_size: Array, plan: Plan) -> Draws:
     """The chains of one block."""
-    in_frame = lambda z: log_density(frame.to_theta(z)) - jnp.sum(jnp.log(jnp.diagonal(frame.chol)))
+    in_frame = lambda z: log_density(frame.to_theta(z)) + frame.log_volume()
     dim = len(frame.centre)
     start, run, fresh = jax.random.split(key, 3)
     first = jax.random.normal(start, (plan.n_chains, dim), dtype=float)

@@ -131,7 +131,8 @@ class Visits(Session):
         self.n_asked += 1
         key = jax.random.fold_in(self.key, self.n_asked)
         data = jax.tree.map(lambda leaf: leaf[which], self.data)
-        answer, draws = visit(factor, key, q, cavity, site, data, self.step_size[which], power)
+        total = log_partitions(cavity)
+        answer, draws = visit(factor, key, q, cavity, total, site, data, self.step_size[which], power)
         error = np.nan_to_num(np.asarray(draws.accepted)) - TARGET
         self.step_size[which] = np.clip(self.step_size[which] * np.exp(error), 1e-3, 1.0)
         self.mixing.add(np.asarray(draws.theta), np.asarray(draws.diverging))
@@ -144,26 +145,32 @@ class Visits(Session):
         return self.mixing.report()
 
 
+@jax.jit
+def log_partitions(cavity: Any) -> Array:
+    """A(c) of each cavity. Not a part of `visit`: batches of triangular solves at the same time can block each other."""
+    return jax.vmap(lambda one: one.log_partition())(cavity)
+
+
 @partial(jax.jit, static_argnames="power")
 def visit(
-    factor: Sampled, key: Array, q: Any, cavity: Any, site: Any, data: Blocks, step_size: Array, power: float
+    factor: Sampled, key: Array, q: Any, cavity: Any, total: Array, site: Any, data: Any, step_size: Array, power: float
 ) -> tuple[Answer, Draws]:
     """Draws of some blocks' tilted distributions, and the sites that follow."""
 
-    def one(key: Array, cavity: Any, site: Any, data: Blocks, step_size: Array) -> tuple[Answer, Draws]:
+    def one(key: Array, cavity: Any, total: Array, site: Any, data: Blocks, step_size: Array) -> tuple[Answer, Draws]:
         def log_tilted(theta: Array) -> Array:
             terms = jax.vmap(lambda datum: factor.rows_factor.log_lik(theta, datum))(data.rows)
             return cavity.log_weight(theta) + power * jnp.sum(jnp.where(data.present > 0, terms, 0.0))
 
         frame = chains.frame_of(log_tilted, q.mean, jnp.sqrt(q.variance))
         draws = chains.sample(key, log_tilted, frame, step_size, factor.plan)
-        log_mean = (draws.log_total - cavity.log_partition()) / power
+        log_mean = (draws.log_total - total) / power
         theta = draws.theta.reshape(-1, draws.theta.shape[-1])
         if factor.step is None:
             return Answer((1 / power) * (matched(q, theta) - cavity), log_mean), draws
         return Answer(site + (factor.step / power) * natural_gradient(q, theta), log_mean), draws
 
-    return jax.vmap(one)(jax.random.split(key, len(step_size)), cavity, site, data, step_size)
+    return jax.vmap(one)(jax.random.split(key, len(step_size)), cavity, total, site, data, step_size)
 
 
 def matched(q: Any, theta: Array) -> Any:
