@@ -129,7 +129,7 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> dict[str,
     n, dim, sweeps, draws = (parameters[name] for name in ("n", "dim", "sweeps", "draws"))
     notes = [
         f"N = {n:,}, D = {dim}, K = {N_BLOCKS} blocks, prior N(0, I), {len(results)} data sets, {sweeps} sweeps.",
-        f"{draws} draws at each visit; {draws // 10} for the natural gradient and damped DEP. KL is the median over the "
+        f"{draws} draws at each visit; {draws // 10} for the natural gradient and damped DEP. KL is the median over "
         "data sets and the last five sweeps.",
         f"In the last sweeps the worst R-hat was {figures['worst r_hat']:.3f}, the smallest effective number of draws "
         f"{figures['smallest ess']:.0f}.",

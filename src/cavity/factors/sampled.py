@@ -147,7 +147,7 @@ class Visits(Session):
 
 @jax.jit
 def log_partitions(cavity: Any) -> Array:
-    """A(c) of each cavity. Not a part of `visit`: batches of triangular solves at the same time can block each other."""
+    """A(c) of each cavity. Apart from `visit`: two batches of triangular solves at a time can block each other."""
     return jax.vmap(lambda one: one.log_partition())(cavity)
 
 
