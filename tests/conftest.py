@@ -1,6 +1,11 @@
 """Tests compile hundreds of small programs: compile them faster, and drop them before they exhaust memory maps."""
 
 import os
+
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # workers that each start as many threads as cores wait for each other
+
 from importlib.metadata import version
 from pathlib import Path
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-EXPERIMENT_IDS = ("fig2a", "fig2b", "fig2c", "table1")  # known without importing what they need
+EXPERIMENT_IDS = ("fig2a", "fig2b", "fig2c", "table1", "supplement")  # known without importing what they need
 
 
 def main(argv: list[str] | None = None) -> int:

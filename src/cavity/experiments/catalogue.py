@@ -3,6 +3,8 @@
 from cavity.experiments.fig2_mnist import FIG2C
 from cavity.experiments.fig2_synthetic import FIG2A, FIG2B
 from cavity.experiments.runner import Experiment
+from cavity.experiments.supplement import SUPPLEMENT
 from cavity.experiments.table1 import TABLE1
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in (FIG2A, FIG2B, FIG2C, TABLE1)}
+ALL = (FIG2A, FIG2B, FIG2C, TABLE1, SUPPLEMENT)
+EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in ALL}

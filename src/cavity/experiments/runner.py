@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 import cavity
@@ -54,9 +55,10 @@ def reproduce(experiment: Experiment, output: Path, *, quick: bool = False, seed
     (folder / "cells").mkdir(parents=True, exist_ok=True)
     done = {}
     cells = experiment.cells(quick, seed)
-    for key in (bar := tqdm(cells, desc=experiment.id, unit="cell")):
-        bar.set_postfix_str(key)
-        done[key] = cells[key], cell(experiment, folder / "cells" / f"{key}.json", cells[key])
+    with threadpool_limits(1, user_api="blas"):  # threads of BLAS inside those of XLA wait for each other
+        for key in (bar := tqdm(cells, desc=experiment.id, unit="cell")):
+            bar.set_postfix_str(key)
+            done[key] = cells[key], cell(experiment, folder / "cells" / f"{key}.json", cells[key])
     summary = experiment.collect(done)
     write_json(folder / "results.json", {"title": experiment.title, "quick": quick, "seed": seed, **as_json(summary)})
     experiment.draw(summary.figures, folder / "figure.png")

@@ -21,6 +21,7 @@ ALGORITHMS = {
     "SEP": cavity.sep(),
     "EP": cavity.ep(),
     "AEP": cavity.aep(),
+    "DSEP auto": cavity.dsep(groups="auto", batch_size=10),
     "power EP 0.5": cavity.power_ep(0.5),
     "VI": cavity.vmp(),
 }

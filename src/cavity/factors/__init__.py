@@ -6,6 +6,7 @@ from typing import Any
 from cavity._pytree import pytree
 from cavity.factors import likelihoods
 from cavity.factors.base import Factor
+from cavity.factors.blocks import in_blocks
 from cavity.factors.clutter import clutter
 from cavity.factors.conjugate import (
     bernoulli,
@@ -18,6 +19,8 @@ from cavity.factors.conjugate import (
 from cavity.factors.custom import autodiff, custom
 from cavity.factors.glm import GLM
 from cavity.factors.mixture import mixture
+from cavity.factors.nested import nested
+from cavity.factors.sampled import sampled
 
 __all__ = [
     "GLM",
@@ -32,13 +35,16 @@ __all__ = [
     "gaussian",
     "gaussian_mean_precision",
     "glm",
+    "in_blocks",
     "logit",
     "mixture",
+    "nested",
     "offset_of",
     "poisson",
     "poisson_rate",
     "probit",
     "pytree",
+    "sampled",
     "student_t",
 ]
 

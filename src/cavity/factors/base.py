@@ -43,9 +43,16 @@ class Factor(abc.ABC):
         """A structured implementation of the sweep for this prior, or None: see `cavity.inference.kernel`."""
         return None
 
-    def driver(self, prior: Any, data: Any, batch_size: int | None) -> Any:
-        """Another way to run a fit with a site for each datum, or None: see `cavity.inference.driver`."""
+    def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Any:
+        """Another way to run a fit, or None: see `cavity.inference.driver`. `own` is whether each datum has a site."""
         return None
+
+    def log_lik(self, theta: Any, datum: Any) -> Array:
+        """log p(x|θ) itself, which only sampling needs."""
+        raise ValueError(
+            f"factor must say its log_lik to be sampled; {type(self).__name__} does not. Give sampled() a function "
+            "log_lik(theta, datum) instead."
+        )
 
 
 def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float) -> Any:

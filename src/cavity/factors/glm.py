@@ -78,8 +78,13 @@ class GLM(Factor):
     def kernel(self, prior: Any) -> Kernel | None:
         return linear.KERNEL if isinstance(prior, Gaussian) else None
 
-    def driver(self, prior: Any, data: Any, batch_size: int | None) -> Driver | None:
-        in_batches = isinstance(prior, Gaussian) and batch_size != 1  # one row at a time has rank-one updates
+    def log_lik(self, theta: Any, datum: Any) -> Array:
+        x, y = datum
+        return self.likelihood.log_lik(y, x @ theta)
+
+    def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Driver | None:
+        # one row at a time has rank-one updates
+        in_batches = own and isinstance(prior, Gaussian) and algorithm.batch_size != 1
         many = isinstance(data[0], SparseRows) and data[0].shape[1] >= sparse.MANY_COLUMNS
         return sparse.ON_HOST if in_batches and many else None
 

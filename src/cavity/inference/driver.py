@@ -31,6 +31,13 @@ class Setting(NamedTuple):
     settles: bool
 
 
+class Report(NamedTuple):
+    """What a driver has to say at the end of a fit."""
+
+    values: Any  # for the user: `Result.sampling`
+    complaint: str | None  # a warning's text, where there is cause
+
+
 class Driver(NamedTuple):
     """The functions a fit calls; states have at least `q` and `sites`."""
 
@@ -41,6 +48,7 @@ class Driver(NamedTuple):
     measure: Callable[..., Moved]  # (model, reference, before, old, state) -> what a sweep did
     log_evidence: Callable[..., Evidence]  # (kernel, model, sites, plan, power)
     on_device: bool  # whether data are JAX arrays
+    report: Callable[[], Report | None] = lambda: None
 
 
 # Two programs, and those of `measure`: only the sweep depends on the factor, the others are compiled once per family.

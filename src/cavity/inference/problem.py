@@ -48,7 +48,7 @@ class Problem(NamedTuple):
         given = prior, data
         prior, data, lift = factor.simplify(prior, data)
         kernel = factor.kernel(prior) or general.GENERAL
-        driver = (factor.driver(prior, data, algorithm.batch_size) if slots.own else None) or COMPILED
+        driver = factor.driver(prior, data, algorithm, slots.own, seed) or COMPILED
         with jax.enable_x64(True):
             count = np.where(slots.counts > 0, slots.counts, 1.0)  # an empty group has a site that is never visited
             model = Model(factor, prior, data, weight, slots.of_row.astype(np.int32), count)

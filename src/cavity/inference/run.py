@@ -15,7 +15,7 @@ from cavity._precision import to_numpy
 from cavity.inference import evidence as evidence_of
 from cavity.inference import grouping, memory, rates
 from cavity.inference.complaints import complaints
-from cavity.inference.driver import Setting, on_device
+from cavity.inference.driver import COMPILED, Setting, on_device
 from cavity.inference.measure import entropy_of
 from cavity.inference.memory import Plan
 from cavity.inference.named import Algorithm, aep
@@ -89,6 +89,8 @@ def fit(
 
 def find_groups(problem: Problem, algorithm: Algorithm, seed: int) -> tuple[Problem, Any, float]:
     """The problem with groups found after some sweeps with one shared site, that site for each, and the error left."""
+    if problem.driver is not COMPILED:
+        raise ValueError("groups must be an array of labels, or 'random', for data in blocks; got groups='auto'.")
     if min(int(algorithm.n_sites), len(problem.weight) - 1) <= 1:
         return problem, None, float("nan")
     loop = Loop(problem, aep(algorithm.power), SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE, seed, evidence=False)
@@ -337,6 +339,9 @@ class Loop:
         log_evidence = self.log_evidence() if self.evidence else float("nan")
         for category, message in complaints(history, self.problem, ending, self.tol, self.last_evidence):
             warnings.warn(message, category, stacklevel=4)
+        report = self.driver.report()
+        if report is not None and report.complaint:
+            warnings.warn(report.complaint, ConvergenceWarning, stacklevel=4)
         n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state.sites)) if self.problem.slots.n_sites else 0
         return Result(
             posterior=posterior,
@@ -349,6 +354,7 @@ class Loop:
             n_sites=self.problem.slots.n_sites,
             groups=None if self.algorithm.groups is None else self.problem.groups(),
             sharing_error=self.sharing_error,
+            sampling=report.values if report is not None else None,
             _earlier=self.earlier,
             _sites=self.state.sites,
             _gradient=self.gradient,

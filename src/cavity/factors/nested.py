@@ -1,0 +1,70 @@
+"""EP inside a block: what the block asks for is the outcome of a fit to its rows, with the cavity as prior.
+
+    λ̂_k = EP(c_k, rows of k) − c_k,   ℓ(c_k) = its log Z.
+
+Nothing is random, and with one block it is EP on all rows. It is the limit of many draws of `cavity.factors.sampled`
+as far as EP inside a block is exact, which for blocks of rows of a log-concave likelihood it nearly is.
+"""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity._pytree import pytree
+from cavity.factors.base import Factor
+from cavity.factors.blocks import Answer, BlockFactor, Blocks, Session
+from cavity.inference.named import ep
+from cavity.inference.result import ConvergenceWarning
+from cavity.inference.run import fit
+
+
+@pytree
+class Nested(BlockFactor):
+    """A block whose site EP finds."""
+
+    rows_factor: Any
+    tol: float
+
+    def check_setting(self, prior: Any, power: float) -> None:
+        if power != 1:
+            raise ValueError(f"power must be 1 with nested(): EP inside a block sees whole likelihoods; got {power=}.")
+
+    def session(self, prior: Any, data: Blocks, seed: int) -> "InnerFits":
+        return InnerFits(data, float(self.tol))
+
+
+def nested(factor: Factor, tol: float = 1e-6) -> Nested:
+    """The same likelihood over blocks of rows, by EP inside each block.
+
+    `tol` is that of the inner fits. Data are `cavity.factors.in_blocks(data, n_blocks)`.
+    """
+    if not isinstance(factor, Factor) or isinstance(factor, BlockFactor):
+        raise ValueError(f"factor must be that of one row, such as cavity.factors.logit(); got {factor!r}.")
+    if not (isinstance(tol, int | float | np.number) and 0 < tol < np.inf):
+        raise ValueError(f"tol must be a positive number; got {tol=}.")
+    return Nested(factor, float(tol))
+
+
+class InnerFits(Session):
+    """A fit for each visit, which starts from the sites of the block's last one."""
+
+    def __init__(self, data: Blocks, tol: float) -> None:
+        self.tol, self.last = tol, dict[int, Any]()
+        here = np.asarray(data.present) > 0
+        take = lambda k: jax.tree.map(lambda leaf: np.asarray(leaf)[k][here[k]], data.rows)
+        self.rows = [take(k) for k in range(len(here))]
+
+    def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
+        asked = [self.one(factor, jax.tree.map(lambda leaf, i=i: leaf[i], cavity), int(k)) for i, k in enumerate(which)]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *asked)
+
+    def one(self, factor: Any, cavity: Any, block: int) -> Answer:
+        """EP on the rows of a block, with a warning of its own only where nothing came of it."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = fit(factor.rows_factor, cavity, self.rows[block], ep(), tol=self.tol, start=self.last.get(block))
+        self.last[block] = result
+        return jax.tree.map(jnp.asarray, Answer(result.posterior - cavity, result.log_evidence))

@@ -1,0 +1,307 @@
+"""Factors over blocks: nested EP against EP itself, sampled moments against grids, nested EP and their own theory."""
+
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+import cavity
+from cavity.factors import in_blocks, nested, sampled
+from cavity.factors.blocks import Blocks
+from cavity.factors.mixing import Mixing
+from cavity.factors.sampled import matched, natural_gradient
+from tests.registry import assert_trees_close
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(40, 2))
+Y = np.where(X @ [1.0, -0.5] + RNG.normal(size=40) > 0, 1.0, -1.0)
+PRIOR = cavity.Gaussian.from_mean([0.2, -0.1], [[1.0, 0.2], [0.2, 0.8]])
+PROBIT = cavity.factors.probit()  # its sites are closed, which is quick to compile
+ALGORITHMS = {
+    "ep": cavity.ep(),
+    "dep": cavity.parallel_ep(),
+    "sep": cavity.sep(),
+    "aep": cavity.aep(),
+    "adf": cavity.adf(),
+}
+
+
+@pytest.fixture(scope="module")
+def by_rows():
+    return cavity.fit(PROBIT, PRIOR, (X, Y), cavity.ep(), tol=1e-8)
+
+
+def fit(factor, blocks, algorithm, **settings):
+    """A fit that may stop anywhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        return cavity.fit(factor, PRIOR, blocks, algorithm, **settings)
+
+
+# Blocks
+
+
+def test_blocks_hold_every_row_once():
+    blocks = in_blocks((X, Y), n_blocks=7, seed=1)
+    here = blocks.present > 0
+    assert here.sum(1).tolist() == [6, 6, 6, 6, 6, 5, 5]
+    got = np.column_stack([blocks.rows[0][here], blocks.rows[1][here]])
+    np.testing.assert_array_equal(np.sort(got, axis=0), np.sort(np.column_stack([X, Y]), axis=0))
+    assert not np.array_equal(blocks.rows[0], in_blocks((X, Y), 7, seed=2).rows[0])
+
+
+def test_blocks_by_labels():
+    labels = np.arange(40) % 3
+    blocks = in_blocks((X, Y), labels=labels)
+    np.testing.assert_array_equal(blocks.rows[1][1][blocks.present[1] > 0], Y[labels == 1])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: in_blocks((X, Y), 0), "n_blocks "),
+        (lambda: in_blocks((X, Y), 41), "n_blocks "),
+        (lambda: in_blocks((X, Y)), "n_blocks "),
+        (lambda: in_blocks((X, Y), 3, labels=np.zeros(40, int)), "n_blocks "),
+        (lambda: in_blocks((X, Y), labels=np.zeros(39, int)), "labels "),
+        (lambda: in_blocks((X, Y), labels=np.full(40, 2)), "labels .*gaps"),
+        (lambda: nested(PROBIT, tol=0), "tol "),
+        (lambda: nested(nested(PROBIT)), "factor "),
+        (lambda: nested(lambda theta, datum: 0.0), "factor "),
+        (lambda: sampled(nested(PROBIT)), "factor "),
+        (lambda: sampled(PROBIT, n_draws=1), "n_draws "),
+        (lambda: sampled(PROBIT, n_chains=1), "n_chains "),
+        (lambda: sampled(PROBIT, step=1.5), "step "),
+        (lambda: sampled(PROBIT, sampler="gibbs"), "sampler "),
+        (lambda: cavity.fit(nested(PROBIT), PRIOR, (X, Y), cavity.ep()), "data .*in_blocks"),
+        (lambda: cavity.fit(nested(PROBIT), PRIOR, in_blocks((X[:, :1], Y), 2), cavity.ep()), "X .*columns"),
+        (lambda: cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 2), cavity.vmp()), "power "),
+        (
+            lambda: cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.daep(groups="auto")),
+            "groups .*blocks",
+        ),
+        (lambda: nested(PROBIT).log_mean(PRIOR, None, 1.0), "factor .*log_mean"),
+    ],
+)
+def test_mistakes_are_named(build, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: cavity.fit(sampled(PROBIT), PRIOR, in_blocks((X, Y), 2), cavity.svi()), "power "),
+        (
+            lambda: cavity.fit(sampled(PROBIT, 4, n_chains=2), PRIOR, in_blocks((X, Y), 2), cavity.ep()),
+            "n_draws .*step",
+        ),
+        (
+            lambda: cavity.fit(
+                sampled(cavity.factors.poisson_rate()), cavity.Gamma(1.0, 1.0), in_blocks(Y + 1, 2), cavity.ep()
+            ),
+            "prior ",
+        ),
+        (
+            lambda: cavity.fit(sampled(cavity.factors.clutter(0.3)), PRIOR, in_blocks(X, 2), cavity.ep()),
+            "factor .*log_lik",
+        ),
+        (lambda: cavity.fit(sampled(lambda theta, x: theta), PRIOR, in_blocks(X, 2), cavity.ep()), "log_lik .*scalar"),
+    ],
+)
+def test_mistakes_in_sampling_are_named(build, message):
+    pytest.importorskip("numpyro")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        build()
+
+
+def test_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpyro.infer.hmc", None)
+    with pytest.raises(ImportError, match=r"pip install 'cavity\[nuts\]'"):
+        cavity.fit(sampled(PROBIT), PRIOR, in_blocks((X, Y), 2), cavity.ep())
+
+
+# Nested EP
+
+
+def test_blocks_of_one_row_are_ep():
+    rows = X[:5], Y[:5]
+    plain = cavity.fit(PROBIT, PRIOR, rows, cavity.ep(), tol=1e-9)
+    blocks = cavity.fit(nested(PROBIT), PRIOR, in_blocks(rows, 5), cavity.ep(), tol=1e-9)
+    assert_trees_close(blocks.posterior, plain.posterior, rtol=1e-8)
+    np.testing.assert_allclose(blocks.log_evidence, plain.log_evidence, rtol=1e-9)
+
+
+def test_one_block_is_ep_on_all_rows(by_rows):
+    result = cavity.fit(nested(PROBIT, tol=1e-8), PRIOR, in_blocks((X, Y), 1), cavity.ep())
+    assert_trees_close(result.posterior, by_rows.posterior, rtol=1e-7)
+    np.testing.assert_allclose(result.log_evidence, by_rows.log_evidence, rtol=1e-9)
+    assert result.sampling is None
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_runs_on_blocks(name, by_rows):
+    # EP within EP has the fixed points of EP; tying four blocks of ten rows costs something, as does forgetting them
+    result = cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), ALGORITHMS[name])
+    assert result.converged
+    allowed = {"ep": 1e-8, "dep": 1e-8, "sep": 5e-3, "aep": 5e-3, "adf": 0.1}[name]
+    assert by_rows.posterior.kl(result.posterior) < allowed
+    assert abs(result.log_evidence - by_rows.log_evidence) < {"ep": 1e-6, "dep": 1e-6}.get(name, 0.1)
+
+
+def test_what_fills_up_a_block_has_no_effect():
+    blocks = in_blocks((X[:38], Y[:38]), 4)
+    assert (blocks.present == 0).sum() == 2
+    other = Blocks((np.where(blocks.present[..., None] > 0, blocks.rows[0], 7.0), blocks.rows[1]), blocks.present)
+    one, two = (cavity.fit(nested(PROBIT), PRIOR, data, cavity.aep()) for data in (blocks, other))
+    assert_trees_close(one.posterior, two.posterior, rtol=1e-14)
+
+
+@pytest.mark.slow
+def test_weights_are_counts_of_blocks():
+    blocks = in_blocks((X, Y), 4)
+    twice = jax.tree.map(lambda leaf: leaf[[0, 0, 1, 2, 3]], blocks)
+    weighted = cavity.fit(nested(PROBIT), PRIOR, blocks, cavity.aep(), weights=[2, 1, 1, 1], tol=1e-8)
+    repeated = cavity.fit(nested(PROBIT), PRIOR, twice, cavity.aep(), tol=1e-8)
+    assert_trees_close(weighted.posterior, repeated.posterior, rtol=1e-6)
+
+
+# Sites from draws
+
+
+def gaussian_draws(n_draws, repeats=4000):
+    """Samples of a known Gaussian, many times over."""
+    target = cavity.Gaussian.from_mean([0.5, -1.0], [[0.6, 0.2], [0.2, 0.4]])
+    return target, target.sample(jax.random.key(0), (repeats, n_draws))
+
+
+def test_matched_parameters_are_unbiased():
+    target, theta = gaussian_draws(12)
+    with jax.enable_x64(True):
+        got = jax.vmap(lambda draws: matched(PRIOR, draws))(jnp.asarray(theta))
+        for leaf, wanted in zip(jax.tree.leaves(got), jax.tree.leaves(target), strict=True):
+            error = np.std(leaf, axis=0) / np.sqrt(len(leaf))
+            assert np.all(np.abs(np.mean(leaf, 0) - wanted) < 4.5 * error)
+
+
+def test_the_natural_gradient_is_unbiased_and_matches_moments_to_first_order():
+    target, theta = gaussian_draws(2)
+    with jax.enable_x64(True):
+        got = jax.vmap(lambda draws: natural_gradient(PRIOR, draws))(jnp.asarray(theta))
+        scaled = target.covariance @ PRIOR.precision
+        change = PRIOR.precision - PRIOR.precision @ scaled
+        wanted = type(PRIOR)(PRIOR.precision @ (target.mean - PRIOR.mean) + change @ PRIOR.mean, change)
+        for leaf, exact in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+            error = np.std(leaf, axis=0) / np.sqrt(len(leaf))
+            assert np.all(np.abs(np.mean(leaf, 0) - exact) < 4.5 * error)
+    offsets = np.linalg.cholesky(PRIOR.covariance) @ np.array([[1.0, -1, 0, 0], [0, 0, 1, -1]]) * np.sqrt(1.5)
+    with jax.enable_x64(True):  # four draws with nearly the mean and covariance of q
+        draws = jnp.asarray(PRIOR.mean + 1e-5 + (1 + 1e-5) * offsets.T)
+        first_order = PRIOR + natural_gradient(PRIOR, draws)
+    exact = cavity.Gaussian.from_mean(PRIOR.mean + 1e-5, (1 + 1e-5) ** 2 * PRIOR.covariance)
+    assert_trees_close(first_order, exact, rtol=1e-8)
+
+
+def test_chains_that_disagree_are_reported():
+    rng = np.random.default_rng(0)
+    for n_draws in (30, 6):  # by itself at each visit, or over the visits of a sweep
+        draws = rng.normal(size=(5, 4, n_draws, 2))
+        good, bad = Mixing(n_warmup=1), Mixing(n_warmup=1)
+        good.add(draws, np.zeros(5))
+        bad.add(draws + np.arange(4)[:, None, None], np.zeros(5))
+        for mixing in (good, bad):
+            mixing.end_sweep()
+        assert good.report().complaint is None
+        assert "R-hat" in bad.report().complaint
+        assert good.report().values.transitions[0] == 5 * 4 * (n_draws + 1)
+        assert good.report().values.ess[0] > 3 * bad.report().values.ess[0]
+
+
+# Sampling
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    pytest.importorskip("numpyro", reason="install cavity[nuts]")
+    return in_blocks((X, Y), 4)
+
+
+@pytest.mark.slow
+def test_one_visit_against_a_grid(blocks):
+    factor = sampled(PROBIT, n_draws=8000, n_chains=80)
+    result = fit(factor, in_blocks((X, Y), 1), cavity.ep(rate=1.0), max_sweeps=1)
+    axis = np.linspace(-6, 6, 481)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+    log_joint = PRIOR.log_prob(grid) + log_ndtr(Y * (grid @ X.T)).sum(1)
+    weight = np.exp(log_joint - log_joint.max())
+    log_evidence = log_joint.max() + np.log(weight.sum() * (axis[1] - axis[0]) ** 2)
+    weight /= weight.sum()
+    mean = weight @ grid
+    exact = cavity.Gaussian.from_mean(mean, (weight * (grid - mean).T) @ (grid - mean))
+    assert exact.kl(result.posterior) < 5 * 5 / (2 * 4000)  # five parameters, 4,000 effective draws, and room
+    assert abs(result.log_evidence - log_evidence) < 0.02
+
+
+@pytest.mark.parametrize("name", ["dep", pytest.param("aep", marks=pytest.mark.slow)])
+def test_many_draws_go_where_nested_ep_goes(name, blocks):
+    algorithm = {"dep": cavity.parallel_ep(rate=1.0), "aep": cavity.aep(rate=1.0)}[name]
+    result = fit(sampled(PROBIT, n_draws=4000, n_chains=80), blocks, algorithm, max_sweeps=5)
+    exact = cavity.fit(nested(PROBIT), PRIOR, blocks, ALGORITHMS[name])
+    assert exact.posterior.kl(result.posterior) < 5 * 4 * 5 / (2 * 2000)
+    assert abs(result.log_evidence - exact.log_evidence) < 0.1
+    assert result.sampling.r_hat.shape == result.sampling.ess.shape == (5,)
+    assert result.sampling.r_hat[-1] < 1.1
+    assert 1000 < result.sampling.ess[-1] < 40_000
+
+
+def test_few_draws_by_the_natural_gradient(blocks):
+    factor = sampled(PROBIT, n_draws=16, step=0.3, n_warmup=1)
+    schedule = cavity.parallel_ep(rate=cavity.robbins_monro(sweeps=4))
+    result = fit(factor, blocks, schedule, max_sweeps=60, seed=1)
+    exact = cavity.fit(nested(PROBIT), PRIOR, blocks, cavity.parallel_ep())
+    assert exact.posterior.kl(result.posterior) < 0.1  # matching moments of 16 draws: about 4 · 5/(2 · 16) = 0.6
+    assert result.n_skipped == 0
+    again = fit(factor, blocks, schedule, max_sweeps=60, seed=1)
+    assert_trees_close(again.posterior, result.posterior, rtol=0, atol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ep", "sep", "adf"])
+def test_one_block_at_a_time(name, blocks):
+    algorithm = {"ep": cavity.ep(rate=1.0), "sep": cavity.sep(), "adf": cavity.adf()}[name]
+    result = fit(sampled(PROBIT, n_draws=4000, n_chains=80), blocks, algorithm, max_sweeps=1 if name == "adf" else 6)
+    exact = cavity.fit(nested(PROBIT), PRIOR, blocks, ALGORITHMS[name])
+    if name == "adf":  # the order of blocks is the seed's, and the same
+        assert abs(result.log_evidence - exact.log_evidence) < 0.1
+    assert exact.posterior.kl(result.posterior) < 0.05
+
+
+@pytest.mark.slow
+def test_a_function_a_diagonal_prior_a_power_and_nuts(blocks):
+    log_lik = lambda theta, datum: jax.scipy.special.log_ndtr(datum[1] * (datum[0] @ theta))
+    settings = {"n_draws": 4000, "n_chains": 80}
+    by_name, by_function, by_nuts = (
+        fit(factor, blocks, cavity.parallel_ep(rate=1.0), max_sweeps=4)
+        for factor in (
+            sampled(PROBIT, **settings),
+            sampled(log_lik, **settings),
+            sampled(PROBIT, sampler="nuts", **settings),
+        )
+    )
+    assert_trees_close(by_function.posterior, by_name.posterior, rtol=1e-6)
+    assert by_name.posterior.kl(by_nuts.posterior) < 0.05
+    half = fit(sampled(PROBIT, **settings), blocks, cavity.parallel_ep(power=0.5, rate=1.0), max_sweeps=4)
+    assert by_name.posterior.kl(half.posterior) < 0.05
+    diagonal = cavity.DiagonalGaussian.from_mean([0.2, -0.1], [1.0, 0.8])
+    for step, rate in ((None, 1.0), (0.3, cavity.robbins_monro(sweeps=4))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+            factor = sampled(PROBIT, step=step, **settings)
+            result = cavity.fit(factor, diagonal, blocks, cavity.parallel_ep(rate=rate), max_sweeps=20)
+        assert np.all(
+            np.abs(result.posterior.mean - by_name.posterior.mean) < 0.3 * np.sqrt(by_name.posterior.variance)
+        )
