@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 EXPERIMENT_IDS = ("fig2a", "fig2b", "fig2c", "table1", "supplement")  # known without importing what they need
 
@@ -21,6 +22,11 @@ def main(argv: list[str] | None = None) -> int:
     again.add_argument("--seed", type=int, default=0, help="of the first data set")
     again.add_argument("--output", type=Path, default=Path("cavity-reproduction"), help="directory of the results")
     again.set_defaults(run=run_reproduce, extra="all")
+    compare = commands.add_parser("compare", help="EP, its relatives and VI on real and synthetic classification")
+    compare.add_argument("--quick", action="store_true", help="a few small problems")
+    compare.add_argument("--seed", type=int, default=0, help="of the first repetition")
+    compare.add_argument("--output", type=Path, default=Path("cavity-reproduction"), help="directory of the results")
+    compare.set_defaults(run=run_compare, extra="all")
     arguments = parser.parse_args(argv)
     try:
         return arguments.run(arguments)
@@ -47,12 +53,27 @@ def run_demo(arguments: argparse.Namespace) -> int:
 def run_reproduce(arguments: argparse.Namespace) -> int:
     """cavity reproduce ID."""
     from cavity.experiments.catalogue import EXPERIMENTS
+
+    return run_experiments(
+        list(EXPERIMENTS.values()) if arguments.id == "all" else [EXPERIMENTS[arguments.id]], arguments
+    )
+
+
+def run_compare(arguments: argparse.Namespace) -> int:
+    """cavity compare."""
+    from cavity.experiments.compare import COMPARE
+
+    return run_experiments([COMPARE], arguments)
+
+
+def run_experiments(experiments: list[Any], arguments: argparse.Namespace) -> int:
+    """One after the other, then the report of all that is there."""
     from cavity.experiments.report import write_report
     from cavity.experiments.runner import reproduce
 
-    for name in EXPERIMENTS if arguments.id == "all" else [arguments.id]:
-        summary = reproduce(EXPERIMENTS[name], arguments.output, quick=arguments.quick, seed=arguments.seed)
-        print(f"\n{EXPERIMENTS[name].title}")
+    for experiment in experiments:
+        summary = reproduce(experiment, arguments.output, quick=arguments.quick, seed=arguments.seed)
+        print(f"\n{experiment.title}")
         for claim in summary.claims:
             mark = {True: "holds", False: "DOES NOT HOLD", None: ""}[claim.holds]
             print(f"  {claim.what}: {claim.ours}" + (f" (paper or bar: {claim.paper})" if claim.paper else ""), mark)

@@ -20,15 +20,15 @@ COLOURS = {
 SHADES = ("-", "--", "-.", ":", (0, (1, 1)))
 
 
-def axes_in_a_row(n: int, width: float = 5.2, height: float = 4.2) -> Any:
-    """A figure with axes side by side."""
+def axes_in_a_row(n: int, width: float = 5.2, height: float = 4.2, rows: int = 1) -> Any:
+    """A figure with axes side by side, in one row or several."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, n, figsize=(width * n, height), layout="constrained")
-    for each in [axes] if n == 1 else axes:
+    figure, axes = plt.subplots(rows, n, figsize=(width * n, height), layout="constrained")
+    for each in figure.axes:
         each.spines[["top", "right"]].set_visible(False)
     return figure, axes
 

@@ -1,0 +1,155 @@
+"""EP against variational inference, and what lies between: when to use which.
+
+The paper leaves it open. Here are its classification sets, and synthetic ones in which one thing changes at a time:
+rows per coefficient, how far apart clusters of inputs are, and how many labels are coin flips.
+"""
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cavity
+from cavity.datasets import load, random_splits, synthetic_probit
+from cavity.experiments.pictures import axes_in_a_row, line_style, save
+from cavity.experiments.reference import nuts_reference
+from cavity.experiments.runner import Claim, Experiment, Summary
+from cavity.experiments.table1 import SETS, log_predictive, standardised
+
+PRIOR_VARIANCE = 1.0
+N_FEATURES, N_ROWS, N_TEST = 10, 300, 2000
+METHODS = {
+    "ADF": cavity.adf(),
+    "SEP": cavity.sep(),
+    "AEP": cavity.aep(),
+    "DSEP": cavity.dsep(groups="auto", batch_size=10),
+    "EP": cavity.ep(),
+    "power EP 0.5": cavity.power_ep(0.5),
+    "VI": cavity.vmp(),
+}
+SWEEPS = {
+    "rows per coefficient": ("n_rows", (20, 50, 100, 300, 1000, 3000)),
+    "separation of clusters": ("separation", (0.0, 1.0, 3.0, 10.0)),
+    "share of random labels": ("label_noise", (0.0, 0.1, 0.3, 0.6)),
+}
+
+
+def cells(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
+    """One per problem and repetition, all methods."""
+    repetitions = range(seed, seed + (1 if quick else 3))
+    draws = 4000 if quick else 20_000
+    parts: dict[str, dict[str, Any]] = {}
+    for name in ("crabs",) if quick else SETS:
+        parts |= {f"set-{name}-{s}": {"set": name, "seed": s, "n_draws": draws} for s in repetitions}
+    for sweep, (_, values) in SWEEPS.items():
+        for value in values[1::2] if quick else values:
+            short = sweep.split()[0]
+            parts |= {
+                f"{short}-{value:g}-{s}": {"sweep": sweep, "value": value, "seed": s, "n_draws": draws}
+                for s in repetitions
+            }
+    return parts
+
+
+def problem(cell: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows for training and for the test, labels ±1."""
+    if "set" in cell:
+        data = load(cell["set"])
+        train, test = next(iter(random_splits(len(data.y), 1, 0.1, seed=1 + cell["seed"])))
+        X, y = standardised(data.X, train), 2.0 * data.y - 1
+        return X[train], y[train], X[test], y[test]
+    settings: dict[str, Any] = {"n_rows": N_ROWS, "n_components": 1, "separation": 3.0}
+    settings[SWEEPS[cell["sweep"]][0]] = cell["value"]
+    if cell["sweep"] == "separation of clusters":
+        settings["n_components"] = 5
+    n = settings.pop("n_rows")
+    made = synthetic_probit(n + N_TEST, N_FEATURES, seed=cell["seed"], **settings)
+    return made.X[:n], made.y[:n], made.X[n:], made.y[n:]
+
+
+def compute(cell: dict[str, Any]) -> dict[str, Any]:
+    """Every method on one problem."""
+    X, y, X_test, y_test = problem(cell)
+    reference = nuts_reference("probit", X, y, PRIOR_VARIANCE, cell["n_draws"])
+    prior = cavity.Gaussian.isotropic(X.shape[1], PRIOR_VARIANCE)
+    results: dict[str, Any] = {"floor": reference.floor, "shape": X.shape}
+    for name, algorithm in METHODS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = lambda algorithm=algorithm: cavity.fit(
+                cavity.factors.probit(), prior, (X, y), algorithm, evidence=False
+            )
+            fit()
+            start = time.perf_counter()
+            result = fit()
+            seconds = time.perf_counter() - start
+        results[name] = {
+            "kl": reference.kl(result.posterior),
+            "log_likelihood": float(np.mean(log_predictive(result.posterior, X_test, y_test))),
+            "seconds": seconds,
+            "site_bytes": result.site_bytes,
+            "converged": result.converged,
+        }
+    return results
+
+
+def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
+    """Medians over repetitions for each problem."""
+    table: dict[str, dict[str, Any]] = {}
+    for cell, result in done.values():
+        label = cell.get("set") or f"{cell['sweep']}: {cell['value']:g}"
+        table.setdefault(label, {"floor": []})["floor"].append(result["floor"])
+        for name in METHODS:
+            table[label].setdefault(name, []).append(result[name])
+    middle: dict[str, Any] = {
+        label: {
+            name: {key: float(np.median([each[key] for each in row[name]])) for key in row[name][0]} for name in METHODS
+        }
+        | {"floor": float(np.median(row["floor"]))}
+        for label, row in table.items()
+    }
+    claims = [
+        Claim(
+            f"{label}: KL(p ‖ q) | test log-likelihood",
+            "",
+            "; ".join(f"{name} {row[name]['kl']:.3f} | {row[name]['log_likelihood']:.4f}" for name in METHODS),
+            None,
+            f"floor of KL {row['floor']:.3f}",
+        )
+        for label, row in middle.items()
+    ]
+    wins = sum(row["EP"]["kl"] < row["VI"]["kl"] for row in middle.values())
+    claims.append(Claim("EP is nearer to the posterior than VI", "", f"{wins} of {len(middle)} problems", None))
+    notes = [
+        f"Probit regression, prior variance {PRIOR_VARIANCE:g}, medians over {len(done) // len(middle)} repetitions; "
+        f"synthetic problems have {N_FEATURES} coefficients and {N_ROWS} rows unless they are what changes.",
+        "KL against a Gaussian with the moments of NUTS: where the posterior is skewed, no Gaussian gets to zero.",
+    ]
+    return Summary({"table": middle}, claims, notes)
+
+
+def draw(figures: dict[str, Any], path: Path) -> None:
+    """KL and test log-likelihood (less EP's) along each sweep."""
+    figure, grid = axes_in_a_row(3, width=4.4, height=6.5, rows=2)
+    for column, (sweep, (_, values)) in enumerate(SWEEPS.items()):
+        rows = [(v, figures["table"][key]) for v in values if (key := f"{sweep}: {v:g}") in figures["table"]]
+        at = [v for v, _ in rows]
+        for name in METHODS:
+            kl = [row[name]["kl"] for _, row in rows]
+            gap = [row[name]["log_likelihood"] - row["EP"]["log_likelihood"] for _, row in rows]
+            grid[0][column].semilogy(at, kl, marker="o", ms=3, label=name, **line_style(name))
+            grid[1][column].plot(at, gap, marker="o", ms=3, **line_style(name))
+        grid[0][column].semilogy(at, [row["floor"] for _, row in rows], color="0.6", lw=0.8, ls=":")
+        grid[1][column].set_xlabel("rows, 10 coefficients" if sweep.startswith("rows") else sweep)
+        if sweep.startswith("rows"):
+            for axes in (grid[0][column], grid[1][column]):
+                axes.set_xscale("log")
+    grid[0][0].set_ylabel("KL(p ‖ q), nats")
+    grid[1][0].set_ylabel("test log-likelihood less EP's")
+    grid[0][-1].legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+COMPARE = Experiment("compare", "EP against variational inference", cells, compute, collect, draw)
