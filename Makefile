@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow fuzz lint bench figures clean
+.PHONY: demo test test-slow fuzz lint bench figures reproduce clean
 
 # Each stamp stands for an installed set of extras; it is renewed when pyproject.toml changes.
 $(VENV)/.%: pyproject.toml
@@ -32,6 +32,10 @@ bench: $(VENV)/.demo
 
 figures: $(VENV)/.demo
 	$(BIN)/python -m docs.figures
+
+reproduce: $(VENV)/.all
+	$(BIN)/cavity reproduce all --output docs/reproduction
+	$(BIN)/cavity compare --output docs/reproduction
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
