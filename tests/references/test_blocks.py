@@ -207,6 +207,7 @@ def test_the_natural_gradient_is_unbiased_and_matches_moments_to_first_order():
 
 
 def test_chains_that_disagree_are_reported():
+    pytest.importorskip("numpyro")
     rng = np.random.default_rng(0)
     for n_draws in (30, 6):  # by itself at each visit, or over the visits of a sweep
         draws = rng.normal(size=(5, 4, n_draws, 2))
