@@ -2,9 +2,8 @@
 
 import os
 
-os.environ.setdefault(
-    "OPENBLAS_NUM_THREADS", "1"
-)  # workers that each start as many threads as cores wait for each other
+# before NumPy is loaded: workers that each start as many threads as there are cores wait for each other
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from importlib.metadata import version
 from pathlib import Path

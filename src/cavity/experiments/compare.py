@@ -79,7 +79,7 @@ def compute(cell: dict[str, Any]) -> dict[str, Any]:
     results: dict[str, Any] = {"floor": reference.floor, "shape": X.shape}
     for name, algorithm in METHODS.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore", cavity.ConvergenceWarning)  # whether it converged is in the result
             fit = lambda algorithm=algorithm: cavity.fit(
                 cavity.factors.probit(), prior, (X, y), algorithm, evidence=False
             )

@@ -63,7 +63,7 @@ def sample(potential: Callable[[Any], Any], dim: int, n_draws: int, seed: int, n
     from numpyro.infer import MCMC, NUTS
 
     with jax.enable_x64(True), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # of chains on one device; whether they mixed is in the result
         kernel = NUTS(potential_fn=potential, dense_mass=True)
         chains = {"num_chains": N_CHAINS, "chain_method": "vectorized", "progress_bar": False}
         sampler = MCMC(kernel, num_warmup=n_warmup, num_samples=n_draws // N_CHAINS, **chains)

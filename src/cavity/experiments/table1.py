@@ -176,12 +176,11 @@ def claims_of(name: str, row: dict[str, Any]) -> list[Claim]:
         for i, method in enumerate(PAPER_METHODS):
             (paper, paper_se), (ours, se) = PAPER[name][3 * place + i], row[method][score]
             gap = better * (ours - paper) + 2 * np.hypot(se, paper_se)
-            digits = 3
             claims.append(
                 Claim(
                     f"{name}, {method}, {score.replace('_', '-')}",
-                    f"{paper:.{digits}f} ± {paper_se:.4f}",
-                    f"{ours:.{digits}f} ± {se:.4f}",
+                    f"{paper:.3f} ± {paper_se:.4f}",
+                    f"{ours:.3f} ± {se:.4f}",
                     bool(gap >= 0) if method != "ADF" else None,
                     "ADF made one pass" if method == "ADF" else "",
                 )
