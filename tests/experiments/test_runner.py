@@ -7,7 +7,7 @@ import pytest
 from cavity.cli import EXPERIMENT_IDS, main
 from cavity.experiments.catalogue import EXPERIMENTS
 from cavity.experiments.report import write_report
-from cavity.experiments.runner import Claim, Experiment, Summary, reproduce
+from cavity.experiments.runner import Claim, Experiment, Summary, Table, reproduce
 
 CLAIM = Claim("sum <of squares>", "14", "14", True, "exactly")
 
@@ -23,7 +23,10 @@ def squares(log, fail_at=None, factor=1):
 
     def collect(done):
         total = sum(result["square"] for _, result in done.values())
-        return Summary({"total": total}, [CLAIM, CLAIM._replace(holds=False), CLAIM._replace(holds=None)], ["a note"])
+        claims = [CLAIM, CLAIM._replace(holds=False), CLAIM._replace(holds=None)]
+        return Summary(
+            {"total": total}, claims, ["a note"], [Table("in <numbers>", ["one", "two"], {"row": ["1", "4"]})]
+        )
 
     return Experiment(
         "squares",
@@ -65,6 +68,8 @@ def test_the_report_holds_every_experiment(tmp_path):
     assert "sum &lt;of squares&gt;" in page
     assert page.count("does not hold") == 2
     assert "a note" in page
+    assert page.count("<h3>in &lt;numbers&gt;</h3>") == 2
+    assert "<tr><td>row</td><td>1</td><td>4</td></tr>" in page
 
 
 def test_the_command_line(tmp_path, capsys, monkeypatch):

@@ -97,6 +97,10 @@ PAPER = {
     "a": {"EP": "≈ 0.13", "literal SEP": "≈ 0.15", "ADF": "climbs past 20"},
     "b": {"EP": "≈ 0.07", "DAEP": "≈ 0.07", "literal SEP": "≈ 0.15", "ADF": "≈ 20"},
 }
+PAPER_LEVELS = {
+    "a": {"EP": 0.13, "literal SEP": 0.15, "ADF": 20.0},
+    "b": {"EP": 0.07, "literal SEP": 0.15, "ADF": 20.0},
+}
 
 
 def level_claims(panel: str, last: dict[str, float]) -> list[Claim]:
@@ -132,7 +136,7 @@ def time_claims(of: dict[str, list[dict[str, Any]]]) -> list[Claim]:
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """KL over seconds, and over sweeps."""
+    """KL over seconds, and over sweeps; triangles at the edge are where the paper's curves end."""
     figure, (left, right) = axes_in_a_row(2)
     for name, curve in figures["curves"].items():
         style = line_style(name)
@@ -142,6 +146,10 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     for axes in (left, right):
         axes.axhline(figures["floor"], color="0.6", lw=0.8, ls=":")
         axes.set_ylim(2e-4, 1e3)
+    for name, level in PAPER_LEVELS[figures["panel"]].items():
+        at_the_edge = {"transform": right.get_yaxis_transform(), "clip_on": False, "marker": "<", "ls": "none"}
+        label = f"paper's {name.removeprefix('literal ')}"
+        right.plot([1.01], [level], color=line_style(name)["color"], label=label, **at_the_edge)
     left.set(xlabel="seconds, without compilation", ylabel="KL(p ‖ q), nats", title=f"Figure 2({figures['panel']})")
     right.set(xlabel="sweeps over the data", title="the same over sweeps")
     figure.legend(loc="outside right upper", frameon=False)

@@ -41,8 +41,19 @@ def section(folder: Path, results: dict[str, Any]) -> str:
     quick = " (quick)" if results["quick"] else ""
     return (
         f"<h2 id='{html.escape(folder.name)}'>{html.escape(results['title'])}{quick}</h2>{picture(folder)}{notes}"
-        "<table><tr><th>what</th><th>paper, or bar</th><th>here</th><th></th><th></th></tr>" + rows + "</table>"
+        + (
+            f"<table><tr><th>what</th><th>paper, or bar</th><th>here</th><th></th><th></th></tr>{rows}</table>"
+            * bool(rows)
+        )
+        + "".join(table(each) for each in results["tables"])
     )
+
+
+def table(content: dict[str, Any]) -> str:
+    """Numbers side by side."""
+    line = lambda tag, cells: "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    rows = "".join(line("td", [name, *cells]) for name, cells in content["rows"].items())
+    return f"<h3>{html.escape(content['title'])}</h3><table>{line('th', ['', *content['columns']])}{rows}</table>"
 
 
 def row(claim: dict[str, Any]) -> str:

@@ -30,12 +30,21 @@ class Claim(NamedTuple):
     remark: str = ""
 
 
+class Table(NamedTuple):
+    """Numbers side by side, as they are to be read."""
+
+    title: str
+    columns: list[str]
+    rows: dict[str, list[str]]
+
+
 class Summary(NamedTuple):
     """What is made of all cells."""
 
     figures: dict[str, Any]  # all that the picture needs, in numbers
     claims: list[Claim]
     notes: list[str]  # settings that a reader should know
+    tables: list[Table] = []  # noqa: RUF012 - never changed
 
 
 class Experiment(NamedTuple):
@@ -89,8 +98,8 @@ def versions() -> dict[str, str]:
 
 def as_json(summary: Summary) -> dict[str, Any]:
     """A summary as plain numbers and words."""
-    claims = [claim._asdict() for claim in summary.claims]
-    return {"claims": claims, "notes": summary.notes, "figures": plain(summary.figures)}
+    claims, tables = ([each._asdict() for each in part] for part in (summary.claims, summary.tables))
+    return {"claims": claims, "tables": tables, "notes": summary.notes, "figures": plain(summary.figures)}
 
 
 def plain(value: Any) -> Any:
