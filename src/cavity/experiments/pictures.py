@@ -37,7 +37,7 @@ def line_style(name: str) -> dict[str, Any]:
     """A colour for the algorithm, and dashes for its minibatch or its number of sites."""
     kind = next((kind for kind in COLOURS if name.startswith(kind)), "")
     number = int("".join(c for c in name if c.isdigit()) or 0)
-    dashes = {0: 0, 1: 0, 5: 1, 10: 2, 50: 3, 100: 4, 500: 1}.get(number, 0)
+    dashes = 3 if "diagonal" in name else {0: 0, 1: 0, 5: 1, 10: 2, 50: 3, 100: 4, 500: 1}.get(number, 0)
     return {"color": COLOURS.get(kind, "C7"), "ls": SHADES[dashes], "lw": 1.4}
 
 
