@@ -27,6 +27,10 @@ class Factor(abc.ABC):
         """The datum's own site λ̂ = (proj[c pᵅ] − c)/α, equation (11): what replaces p(x|θ) in q."""
         return site_by_autodiff(self, cavity, datum, power)
 
+    def estimate(self, cavity: Any, datum: Any, power: float) -> tuple[Any, Array]:
+        """The site with ℓ_α(c), for factors that get both from the same work."""
+        return self.site(cavity, datum, power), self.log_mean(cavity, datum, power)
+
     def check(self, prior: Any, data: Any) -> Any:
         """The data as float64 arrays, or a ValueError that names the argument. Factors add what they know."""
         return as_rows(data)

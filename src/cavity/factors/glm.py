@@ -40,15 +40,18 @@ class GLM(Factor):
         return self.likelihood.log_mean(y, *activation(q, x), power)
 
     def site(self, cavity: Any, datum: Any, power: float) -> Any:
+        return self.estimate(cavity, datum, power)[0]
+
+    def estimate(self, cavity: Any, datum: Any, power: float) -> tuple[Any, Array]:
         x, y = spread_out(datum[0]), datum[1]
         tilt = self.likelihood.tilt(y, *activation(cavity, x), power)
         if isinstance(cavity, DiagonalGaussian):  # each coordinate is matched by itself: slope x g, curvature x² h
             curvature = x**2 * tilt.curvature
             shrinkage = 1 + power * cavity.variance * curvature
             precision = -curvature / shrinkage
-            return type(cavity)(precision * cavity.mean + x * tilt.slope / shrinkage, precision)
+            return type(cavity)(precision * cavity.mean + x * tilt.slope / shrinkage, precision), tilt.log_mean
         shift, precision = line_site(tilt, activation(cavity, x)[0])
-        return type(cavity)(shift * x, precision * linalg.outer(x))
+        return type(cavity)(shift * x, precision * linalg.outer(x)), tilt.log_mean
 
     def check(self, prior: Any, data: Any) -> Any:
         if not isinstance(prior, Gaussian | DiagonalGaussian) or np.ndim(prior.shift) != 1:

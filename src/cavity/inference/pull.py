@@ -27,8 +27,7 @@ def pull(factor: Any, q: Any, site: Any, datum: Any, present: Any, power: float)
     cavity = q - (power * present) * site
     proper = cavity.is_proper()
     cavity = select(proper, cavity, q)  # somewhere harmless to evaluate; the result is not used
-    estimate = factor.site(cavity, datum, power)
-    log_mean = factor.log_mean(cavity, datum, power)
+    estimate, log_mean = factor.estimate(cavity, datum, power)
     matched = cavity + power * estimate
     valid = proper & all_finite(estimate) & jnp.isfinite(log_mean) & matched.is_proper()
     move = jax.tree.map(lambda new, old: jnp.where(valid, new - old, 0.0), estimate, site)
