@@ -67,15 +67,30 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
 
 def run_experiments(experiments: list[Any], arguments: argparse.Namespace) -> int:
-    """One after the other, then the report of all that is there."""
+    """One after the other, and the report of all that is there, whatever happens on the way."""
     from cavity.experiments.report import write_report
     from cavity.experiments.runner import reproduce
 
-    for experiment in experiments:
-        summary = reproduce(experiment, arguments.output, quick=arguments.quick, seed=arguments.seed)
-        print(f"\n{experiment.title}")
-        for claim in summary.claims:
-            mark = {True: "holds", False: "DOES NOT HOLD", None: ""}[claim.holds]
-            print(f"  {claim.what}: {claim.ours}" + (f" (paper or bar: {claim.paper})" if claim.paper else ""), mark)
-    print(f"report: {write_report(arguments.output)}")
-    return 0
+    status = 0
+    try:
+        for experiment in experiments:
+            try:
+                summary = reproduce(experiment, arguments.output, quick=arguments.quick, seed=arguments.seed)
+            except FileNotFoundError as error:  # a data set that is not there is no reason to leave out the others
+                print(f"\n{experiment.title}: left out. {error}", file=sys.stderr)
+                status = 1
+                continue
+            print(f"\n{experiment.title}")
+            for claim in summary.claims:
+                print(f"  {claim.what}: {claim.ours}{in_words(claim)}")
+    finally:
+        if arguments.output.exists():
+            print(f"report: {write_report(arguments.output)}")
+    return status
+
+
+def in_words(claim: Any) -> str:
+    """What a claim is held against."""
+    paper = f"; paper: {claim.paper}" if claim.paper else ""
+    bar = f"; must be: {claim.bar}" if claim.bar else ""
+    return paper + bar + {True: " - holds", False: " - DOES NOT HOLD", None: ""}[claim.holds]

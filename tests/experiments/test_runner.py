@@ -1,18 +1,21 @@
 """Experiments keep what is finished, go on where they stopped, and say what they found."""
 
 import json
+import signal
 
+import numpy as np
 import pytest
 
+import cavity
 from cavity.cli import EXPERIMENT_IDS, main
 from cavity.experiments.catalogue import EXPERIMENTS
 from cavity.experiments.report import write_report
 from cavity.experiments.runner import Claim, Experiment, Summary, Table, reproduce
 
-CLAIM = Claim("sum <of squares>", "14", "14", True, "exactly")
+CLAIM = Claim("sum <of squares>", "14", "14", "equal", True, "exactly")
 
 
-def squares(log, fail_at=None, factor=1):
+def squares(log, fail_at=None, factor=1, settings=None):
     """An experiment that squares numbers and may be interrupted."""
 
     def compute(parameters):
@@ -31,6 +34,7 @@ def squares(log, fail_at=None, factor=1):
     return Experiment(
         "squares",
         "Squares",
+        settings or {},
         lambda quick, seed: {str(i): {"number": i, "factor": factor} for i in range(1, 3 if quick else 4)},
         compute,
         collect,
@@ -51,11 +55,39 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert not list(tmp_path.rglob("*.part"))
 
 
+def test_a_fit_that_is_interrupted_is_no_result(tmp_path):
+    """A fit that is stopped returns what it has; a cell must not be kept for it."""
+
+    def compute(parameters):
+        prior, data = cavity.Gaussian.isotropic(2), (np.eye(2), np.ones(2))
+        stop = lambda sweep: signal.raise_signal(signal.SIGINT)
+        return {"change": cavity.fit(cavity.factors.probit(), prior, data, cavity.ep(), callback=stop).n_sweeps}
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(squares([])._replace(compute=compute), tmp_path)
+    assert not list(tmp_path.rglob("*.json"))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_missing_set_does_not_end_the_others(tmp_path, capsys, monkeypatch):
+    def compute(parameters):
+        raise FileNotFoundError("Dataset 'mnist' is not here")
+
+    for name in EXPERIMENT_IDS:
+        whole = squares([])._replace(id=name)
+        monkeypatch.setitem(EXPERIMENTS, name, whole._replace(compute=compute) if name == "fig2c" else whole)
+    assert main(["reproduce", "all", "--output", str(tmp_path)]) == 1
+    assert "Dataset 'mnist' is not here" in capsys.readouterr().err
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").count("<h2") == len(EXPERIMENT_IDS) - 1
+
+
 def test_other_parameters_are_computed_again_and_quick_results_kept_apart(tmp_path):
     log = []
     reproduce(squares(log), tmp_path)
     assert reproduce(squares(log, factor=2), tmp_path).figures == {"total": 28}
     assert log == [1, 2, 3, 1, 2, 3]
+    reproduce(squares(log, factor=2, settings={"prior": 3}), tmp_path)
+    assert log[6:] == [1, 2, 3]
     assert reproduce(squares(log), tmp_path, quick=True).figures == {"total": 5}
     assert (tmp_path / "squares-quick" / "results.json").exists()
 
@@ -77,7 +109,7 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "table1", squares([]))
     assert main(["reproduce", "table1", "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "sum <of squares>: 14 (paper or bar: 14) holds" in out
+    assert "sum <of squares>: 14; paper: 14; must be: equal - holds" in out
     assert "DOES NOT HOLD" in out
     monkeypatch.setitem(EXPERIMENTS, "table1", squares([], fail_at=2, factor=3))
     assert main(["reproduce", "table1", "--output", str(tmp_path)]) == 1

@@ -1,9 +1,10 @@
 """Figure 2, panel (c): odd against even digits of MNIST by probit regression, test log-likelihood over iterations."""
 
-import sys
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ PRIOR_VARIANCE = 1.0
 ITERATIONS = (10, 40, 100, 200, 500)  # of the paper
 SINGLY = 40  # sweeps with one row at a time; in batches of a hundred after that
 BATCH = 100
+TOL = 1e-3  # posterior standard deviations
 IN_BATCHES = ("DSEP, K = 10",)  # from the start: going from group to group costs a factorisation at each visit
 METHODS = ("EP", "DSEP, K = 10", "SEP", "literal SEP", "ADF")
 DATA_GB = 70_000 * 785 * 8 / 1e9  # all rows in double precision
@@ -62,7 +64,7 @@ def algorithm(method: str, train: Digits, batch_size: int) -> cavity.Algorithm:
 
 def cells(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
     """One per method and subset, and SEP on all 60,000."""
-    seeds = range(seed, seed + (1 if quick else 5))
+    seeds = [1000 * seed + i for i in range(1 if quick else 5)]
     size = (
         {"per_digit": 30, "iterations": ITERATIONS[:2], "singly": 2}
         if quick
@@ -83,12 +85,20 @@ def cells(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
         for method in METHODS
     }
     if not quick:
-        parts["SEP-all"] = {"method": "SEP", "seed": seed, "per_digit": None, "iterations": [10], "singly": 0}
+        parts["SEP-all"] = {"method": "SEP", "seed": seeds[0], "per_digit": None, "iterations": [10], "singly": 0}
     return parts
 
 
 def compute(cell: dict[str, Any]) -> dict[str, Any]:
-    """Test log-likelihood after every sweep, or every fifth, until the last iteration or until q has settled."""
+    """One cell; that of all rows in a process of its own, whose memory is that of this fit alone."""
+    if cell["per_digit"] is not None:
+        return compute_here(cell)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(compute_here, cell).result()
+
+
+def compute_here(cell: dict[str, Any]) -> dict[str, Any]:
+    """Test log-likelihood after each of the first 20 sweeps and every tenth, until the last or until q has settled."""
     train, test = make(cell["seed"], cell["per_digit"])
     at: list[int] = []
     value: list[float] = []
@@ -120,11 +130,11 @@ def compute(cell: dict[str, Any]) -> dict[str, Any]:
 
 def peak_memory() -> float | None:
     """Bytes that this process has held at most, data and libraries included; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # on Windows
+    status = Path("/proc/self/status")
+    if not status.exists():
         return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return 1024.0 * int(line.split()[1])
 
 
 class Run(NamedTuple):
@@ -151,7 +161,7 @@ def run(cell: dict[str, Any], train: Digits, last: int, look: Any) -> Run:
                 (train.X, train.y),
                 algorithm(cell["method"], train, batch_size),
                 max_sweeps=sweeps,
-                tol=0.0 if cell["method"] in ("literal SEP", "ADF") else 1e-3,
+                tol=0.0 if cell["method"] in ("literal SEP", "ADF") else TOL,
                 seed=cell["seed"],
                 callback=partial(look, before=done),
                 evidence=False,
@@ -210,12 +220,14 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
             found = f"{value:.4f} in {seconds:.0f} s, {held:.1f} MB of sites"
             if result["peak_memory"] is not None:
                 found += f"; {result['peak_memory'] / 1e9:.1f} GB for the whole process, {DATA_GB:.1f} of them pixels"
-            claims.append(Claim(f"SEP on all {result['rows']:,} rows, {result['sweeps']} sweeps", "", found, None))
+            claims.append(Claim(f"SEP on all {result['rows']:,} rows, {result['sweeps']} sweeps", "", found))
     notes = [
         f"{rows:,} training rows, {len(table['EP'][min(size['iterations'])])} random subsets, 10,000 test rows, pixels "
         f"in [0, 1], prior variance {PRIOR_VARIANCE:g}; one row at a time for the first {size['singly']} sweeps, then "
         f"{BATCH}; DSEP in batches of {BATCH} throughout.",
-        "Methods that settle are not run on: their last value stands for all later iterations.",
+        "Methods that settle are not run on: their last value stands for all later iterations. Literal SEP hovers at a "
+        f"level that depends on the batch, so part of its change after {size['singly']} sweeps is that of the batch.",
+        "Seconds of the fit to all rows include compilation and the looks at the test set.",
     ]
     return Summary({"curves": curves}, claims, notes)
 
@@ -228,19 +240,21 @@ def value_at(result: dict[str, Any], iteration: int) -> float:
 
 def curve_claims(table: dict[str, dict[int, list[float]]]) -> list[Claim]:
     """Where each method is at the end, and how it got there."""
-    claims, last = [], max(table["EP"])
-    end = {method: float(np.mean(row[last])) for method, row in table.items()}
-    for method, row in table.items():
-        shown = ", ".join(f"{np.mean(v):.4f} ({k})" for k, v in row.items())
-        holds: bool | None = None
-        if method in ("DSEP, K = 10", "SEP"):
-            holds = abs(end[method] - end["EP"]) <= ENOUGH or end[method] > end["EP"]
-        elif method == "ADF":
-            holds = end[method] < float(np.mean(row[min(row)])) and end[method] < end["EP"]
-        elif method == "literal SEP":
-            holds = end[method] > float(np.mean(row[min(row)])) and end[method] < end["EP"]
-        remark = f"at most {ENOUGH} below EP at the end" if method in ("DSEP, K = 10", "SEP") else ""
-        claims.append(Claim(f"{method}: test log-likelihood (at iteration)", PAPER[method], shown, holds, remark))
+    claims, first, last = [], min(table["EP"]), max(table["EP"])
+    at = {method: {k: float(np.mean(v)) for k, v in row.items()} for method, row in table.items()}
+    ep = at["EP"][last]
+    near = f"at most {ENOUGH} from EP at the end, or above it"
+    bars: dict[str, tuple[str, Any]] = {
+        "DSEP, K = 10": (near, lambda row: row[last] >= ep - ENOUGH),
+        "SEP": (near, lambda row: row[last] >= ep - ENOUGH),
+        "literal SEP": ("rising, below EP", lambda row: row[first] < row[last] < ep),
+        "ADF": ("falling, below EP", lambda row: row[last] < min(row[first], ep)),
+    }
+    for method, row in at.items():
+        bar, judge = bars.get(method, ("", None))
+        shown = ", ".join(f"{value:.4f} ({k})" for k, value in row.items())
+        what = f"{method}: test log-likelihood (at iteration)"
+        claims.append(Claim(what, PAPER[method], shown, bar, bool(judge(row)) if judge else None))
     return claims
 
 
@@ -250,8 +264,8 @@ def memory_claims(sites: dict[str, int], rows: int) -> list[Claim]:
     kept = f"{sites['EP'] / 1e3:.0f} kB, two numbers for each row; {counted:.1f} GB if each had a matrix"
     share = f"{sites['DSEP, K = 10'] / 1e6:.0f} MB, {100 * 10 / rows:.2g} % of a matrix for each row"
     return [
-        Claim("EP: memory of the sites", "", kept, None),
-        Claim("DSEP, K = 10: memory of the sites", "0.001 % of full EP's", share, None),
+        Claim("EP: memory of the sites", "", kept),
+        Claim("DSEP, K = 10: memory of the sites", "0.001 % of full EP's", share, remark="10 matrices for all rows"),
     ]
 
 
@@ -274,4 +288,5 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     save(figure, path)
 
 
-FIG2C = Experiment("fig2c", "Figure 2(c): MNIST, odd against even digits", cells, compute, collect, draw)
+SETTINGS = {"prior_variance": PRIOR_VARIANCE, "batch": BATCH, "tol": TOL, "revision": 1}
+FIG2C = Experiment("fig2c", "Figure 2(c): MNIST, odd against even digits", SETTINGS, cells, compute, collect, draw)

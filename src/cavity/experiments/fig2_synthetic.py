@@ -9,13 +9,22 @@ import cavity
 from cavity.datasets import Synthetic, synthetic_probit
 from cavity.experiments import traces
 from cavity.experiments.pictures import axes_in_a_row, line_style, save
-from cavity.experiments.reference import Reference, glm_potential, nuts_reference
+from cavity.experiments.reference import LOG_LIKELIHOODS, Reference, glm_potential, nuts_reference
 from cavity.experiments.runner import Claim, Experiment, Summary
 
 PRIOR_VARIANCE = 1.0
 SWEEPS = 40
 NEAR = 0.01  # nats: the level whose time is compared
 AT_THE_FLOOR = 0.005
+SETTINGS = {
+    "prior_variance": PRIOR_VARIANCE,
+    "sweeps": SWEEPS,
+    "near": NEAR,
+    "warmups": traces.WARMUPS,
+    "step_sizes": traces.STEP_SIZES,
+    "svi_lengths": list(traces.SVI_LENGTHS.items()),
+    "revision": 2,
+}
 
 
 def methods(panel: str, data: Synthetic) -> dict[str, cavity.Algorithm]:
@@ -30,8 +39,8 @@ def methods(panel: str, data: Synthetic) -> dict[str, cavity.Algorithm]:
 def cells(panel: str, quick: bool, seed: int) -> dict[str, dict[str, Any]]:
     """One per method and data set; NUTS and SVI are methods too."""
     size = {"n_rows": 1000, "n_draws": 4000} if quick else {"n_rows": 5000, "n_draws": 20_000}
-    seeds = range(seed, seed + (1 if quick else 5))
-    names = [*methods(panel, make(panel, size["n_rows"], seed)), "NUTS", *([] if quick else ["SVI"])]
+    seeds = [1000 * seed + i for i in range(1 if quick else 5)]
+    names = [*methods(panel, make(panel, size["n_rows"], seeds[0])), "NUTS", *([] if quick else ["SVI"])]
     return {
         f"{name.replace(' ', '').replace(',', '-')}-seed{s}": {"panel": panel, "method": name, "seed": s, **size}
         for s in seeds
@@ -64,13 +73,13 @@ def compute(cell: dict[str, Any]) -> dict[str, Any]:
 
 def peer(name: str, data: Synthetic, reference: Reference) -> dict[str, Any]:
     """The sampler, or variational inference with the step size that is near soonest (or nearest in the end)."""
-    potential = glm_potential("probit", data.X, data.y, PRIOR_VARIANCE)
     if name == "NUTS":
-        trace = traces.of_nuts(potential, 4, reference.kl)
+        potential = glm_potential("probit", data.X, data.y, PRIOR_VARIANCE)
+        trace = traces.of_nuts(potential, 4, reference.kl, NEAR)
         return {**trace._asdict(), "near": trace.time_to(NEAR)}
-    found = traces.of_svi(potential, 4, reference.kl)
-    best = min(found, key=lambda rate: (found[rate].time_to(NEAR) or np.inf, min(found[rate].score)))
-    return {**found[best]._asdict(), "near": found[best].time_to(NEAR), "step_size": best}
+    found = traces.of_svi(LOG_LIKELIHOODS["probit"], data.X * data.y[:, None], PRIOR_VARIANCE, reference.kl)
+    best = traces.soonest(found, NEAR)
+    return {**found[best]._asdict(), "near": found[best].time_to(NEAR), "best": best}
 
 
 def collect(panel: str, done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
@@ -82,15 +91,30 @@ def collect(panel: str, done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) 
     floors = [result["floor"] for result in of["EP"]]
     cell = next(iter(done.values()))[0]
     notes = [
-        f"N = {cell['n_rows']}, D = 4, coefficients and labels drawn from the model, prior variance "
+        f"N = {cell['n_rows']:,}, D = 4, coefficients and labels drawn from the model, prior variance "
         f"{PRIOR_VARIANCE:g}; medians over {len(floors)} data sets.",
         f"KL(p ‖ q) against a Gaussian with the moments of {cell['n_draws']:,} draws of NUTS in four chains, worst "
-        f"R-hat {max(result['rhat'] for result in of['EP']):.4f}; with so many draws {np.median(floors):.1g} nats "
+        f"R-hat {max(result['rhat'] for result in of['EP']):.4f}, smallest effective size "
+        f"{min(result['effective'] for result in of['EP']):,.0f}; with so many draws {np.median(floors):.1g} nats "
         "cannot be told from zero.",
-        "Seconds are without compilation. NUTS had the best of three warm-ups, SVI the best of eight step sizes.",
+        "The paper's levels of EP and SEP are far above ours. It does not say how many draws its reference had: with a "
+        "hundred effective ones 0.07 nats would be the floor. Its SEP and ours at the literal rate do not settle.",
+        "Seconds are without compilation on either side, ours with the set-up of a fit. NUTS has the best of "
+        f"{len(traces.WARMUPS)} warm-ups, SVI the best of {2 * len(traces.STEP_SIZES)} step sizes with all rows or 100 "
+        "at a time; both evaluate the likelihood by the function that our factors use.",
     ]
-    first = {name: results[0] for name, results in of.items()}
-    return Summary({"panel": panel, "curves": first, "last": last, "floor": floors[0]}, claims, notes)
+    curves = {name: middle(results) for name, results in of.items()}
+    return Summary({"panel": panel, "curves": curves, "last": last, "floor": float(np.median(floors))}, claims, notes)
+
+
+def middle(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Medians over data sets, point by point; a method that has settled stays where it is."""
+    longest = max(len(result["score"]) for result in results)
+    filled = lambda values: [*values, *[values[-1]] * (longest - len(values))]
+    return {
+        "seconds": np.median([filled(result["seconds"]) for result in results], axis=0),
+        "score": np.median([filled(result["score"]) for result in results], axis=0),
+    }
 
 
 PAPER = {
@@ -111,11 +135,11 @@ def level_claims(panel: str, last: dict[str, float]) -> list[Claim]:
         paper = PAPER[panel].get(kind, "") if kind else ""
         what, ours = f"{name}: KL(p ‖ q) at the end", f"{value:.4f}"
         if name == "ADF":
-            claims.append(Claim(what, paper, f"{value:.1f}", value > 20))
+            claims.append(Claim(what, paper, f"{value:.1f}", "above 10", value > 10))
         elif name.startswith("literal"):
-            claims.append(Claim(what, paper, ours, None, "hovers; the level depends on the step, here 1"))
+            claims.append(Claim(what, paper, ours, remark="hovers; the level depends on the step, here 1"))
         elif name not in ("NUTS", "SVI"):
-            claims.append(Claim(what, paper or f"at most {AT_THE_FLOOR}", ours, value <= AT_THE_FLOOR))
+            claims.append(Claim(what, paper, ours, f"at most {AT_THE_FLOOR}", value <= AT_THE_FLOOR))
     return claims
 
 
@@ -126,12 +150,15 @@ def time_claims(of: dict[str, list[dict[str, Any]]]) -> list[Claim]:
         if peer_name not in of:
             continue
         pairs = [(a["near"], b["near"]) for a, b in zip(of[ours], of[peer_name], strict=True)]
-        ratios = [np.inf if b is None else b / a for a, b in pairs if a is not None]
-        ratio = float(np.median(ratios)) if len(ratios) == len(pairs) else 0.0
-        shown = "never there" if np.isinf(ratio) else f"{ratio:.0f} times sooner"
-        claims.append(
-            Claim(f"{ours} against {peer_name}: time to {NEAR} nats", f"at least {bar} times", shown, ratio >= bar)
-        )
+        if any(a is None for a, _ in pairs):
+            ratio, shown = 0.0, f"{ours} is not there on every data set"
+        else:
+            ratio = float(np.median([np.inf if b is None else b / a for a, b in pairs]))
+            seconds = f"{np.median([a for a, _ in pairs]):.3g} s"
+            shown = f"{peer_name} never there" if np.isinf(ratio) else f"{ratio:.0f} times sooner, {seconds}"
+        remark = f"best: {of['SVI'][0]['best']}" if peer_name == "SVI" else ""
+        what = f"{ours} against {peer_name}: time to {NEAR} nats"
+        claims.append(Claim(what, "", shown, f"at least {bar} times sooner", ratio >= bar, remark))
     return claims
 
 
@@ -161,6 +188,7 @@ def experiment(panel: str, title: str) -> Experiment:
     return Experiment(
         f"fig2{panel}",
         title,
+        SETTINGS,
         lambda quick, seed: cells(panel, quick, seed),
         compute,
         lambda done: collect(panel, done),

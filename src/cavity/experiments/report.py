@@ -21,30 +21,29 @@ VERDICTS = {True: ("yes", "holds"), False: ("no", "does not hold"), None: ("none
 def write_report(output: Path) -> Path:
     """report.html, from every results.json found below."""
     found = sorted(output.glob("*/results.json"))
-    sections = [section(path.parent, json.loads(path.read_text())) for path in found]
+    sections = [section(path.parent, json.loads(path.read_text(encoding="utf-8"))) for path in found]
     page = (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         f"<title>cavity: the paper's experiments</title><style>{STYLE}</style>"
         "<h1>The paper's experiments</h1><p class='note'>Li, Hernández-Lobato &amp; Turner (2015), “Stochastic "
-        "Expectation Propagation”. Each table sets what the paper has, or the bar that was set, beside what was found "
-        "here.</p>" + "".join(sections) + "</html>"
+        "Expectation Propagation”. Tables set what the paper has beside what was found here; “must be” is what decides "
+        "whether a line holds.</p>" + "".join(sections) + "</html>"
     )
     path = output / "report.html"
-    path.write_text(page)
+    path.write_text(page, encoding="utf-8")
     return path
 
 
 def section(folder: Path, results: dict[str, Any]) -> str:
     """One experiment."""
     rows = "".join(row(claim) for claim in results["claims"])
-    notes = "".join(f"<p class='note'>{html.escape(note)}</p>" for note in results["notes"])
-    quick = " (quick)" if results["quick"] else ""
+    made = ", ".join(f"{name} {value}" for name, value in results["with"].items())
+    notes = [*results["notes"], f"Seed {results['seed']}, {made}."]
+    quick = " (quick: too small for conclusions)" if results["quick"] else ""
     return (
-        f"<h2 id='{html.escape(folder.name)}'>{html.escape(results['title'])}{quick}</h2>{picture(folder)}{notes}"
-        + (
-            f"<table><tr><th>what</th><th>paper, or bar</th><th>here</th><th></th><th></th></tr>{rows}</table>"
-            * bool(rows)
-        )
+        f"<h2 id='{html.escape(folder.name)}'>{html.escape(results['title'])}{quick}</h2>{picture(folder)}"
+        + "".join(f"<p class='note'>{html.escape(note)}</p>" for note in notes)
+        + f"<table><tr><th>what</th><th>paper</th><th>here</th><th>must be</th><th></th><th></th></tr>{rows}</table>"
         + "".join(table(each) for each in results["tables"])
     )
 
@@ -59,7 +58,7 @@ def table(content: dict[str, Any]) -> str:
 def row(claim: dict[str, Any]) -> str:
     """One claim."""
     kind, verdict = VERDICTS[claim["holds"]]
-    cells = [html.escape(claim[name]) for name in ("what", "paper", "ours")]
+    cells = [html.escape(claim[name]) for name in ("what", "paper", "ours", "bar")]
     return (
         "<tr>"
         + "".join(f"<td>{cell}</td>" for cell in cells)

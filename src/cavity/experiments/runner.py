@@ -1,14 +1,17 @@
 """Experiments: cells that are computed one by one and kept, so that a run can be interrupted and goes on.
 
 An experiment is a few functions. Its cells are independent pieces of work, each with parameters and a result that go
-into one JSON file; a cell whose file is there, with the same parameters, is not computed again.
+into one JSON file; a cell whose file is there, with the same parameters and settings, is not computed again.
 """
 
 import json
 import os
 import platform
+import signal
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +27,10 @@ class Claim(NamedTuple):
     """One statement of the paper, or of ours, beside what was found."""
 
     what: str
-    paper: str  # what the paper has, or the bar that we set ourselves; empty if there is none
+    paper: str  # what the paper has; empty if it says nothing
     ours: str
-    holds: bool | None  # None where there is nothing to compare with
+    bar: str = ""  # what must be so for it to hold
+    holds: bool | None = None  # None where there is no bar
     remark: str = ""
 
 
@@ -52,6 +56,7 @@ class Experiment(NamedTuple):
 
     id: str
     title: str
+    settings: dict[str, Any]  # what decides a result besides the parameters of its cell
     cells: Callable[[bool, int], dict[str, dict[str, Any]]]  # (quick, seed) -> parameters by key
     compute: Callable[[dict[str, Any]], dict[str, Any]]  # parameters -> result
     collect: Callable[[dict[str, tuple[dict[str, Any], dict[str, Any]]]], Summary]  # (parameters, result) by key
@@ -64,14 +69,44 @@ def reproduce(experiment: Experiment, output: Path, *, quick: bool = False, seed
     (folder / "cells").mkdir(parents=True, exist_ok=True)
     done = {}
     cells = experiment.cells(quick, seed)
-    with threadpool_limits(1, user_api="blas"):  # threads of BLAS inside those of XLA wait for each other
+    with threadpool_limits(1, user_api="blas"), interruptible():  # threads of BLAS would wait for those of XLA
         for key in (bar := tqdm(cells, desc=experiment.id, unit="cell")):
             bar.set_postfix_str(key)
             done[key] = cells[key], cell(experiment, folder / "cells" / f"{key}.json", cells[key])
     summary = experiment.collect(done)
-    write_json(folder / "results.json", {"title": experiment.title, "quick": quick, "seed": seed, **as_json(summary)})
+    about = {
+        "title": experiment.title,
+        "quick": quick,
+        "seed": seed,
+        "settings": experiment.settings,
+        "with": versions(),
+    }
+    write_json(folder / "results.json", {**about, **as_json(summary)})
     experiment.draw(summary.figures, folder / "figure.png")
     return summary
+
+
+class Interrupted(BaseException):
+    """The user wants to stop. A fit answers KeyboardInterrupt with what it has; that must not pass for a result."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within, an interrupt ends all; outside it is a KeyboardInterrupt as ever."""
+    if threading.current_thread() is not threading.main_thread():  # others receive no signals
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def folder_of(experiment: Experiment, output: Path, quick: bool) -> Path:
@@ -81,13 +116,13 @@ def folder_of(experiment: Experiment, output: Path, quick: bool) -> Path:
 
 def cell(experiment: Experiment, path: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """A result from its file, or computed now."""
-    parameters = plain(parameters)
+    about = plain({"parameters": parameters, "settings": experiment.settings})
     if path.exists():
-        kept = json.loads(path.read_text())
-        if kept["parameters"] == parameters:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if {key: kept.get(key) for key in about} == about:
             return kept["result"]
-    result = plain(experiment.compute(parameters))
-    write_json(path, {"parameters": parameters, "result": result, "made with": versions()})
+    result = plain(experiment.compute(about["parameters"]))
+    write_json(path, {**about, "result": result, "with": versions()})
     return result
 
 
@@ -110,6 +145,7 @@ def plain(value: Any) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     """All or nothing."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
-        json.dump(plain(value), file, indent=1)
+    text = json.dumps(plain(value), indent=1)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
+        file.write(text)
     os.replace(file.name, path)
