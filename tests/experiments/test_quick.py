@@ -10,6 +10,13 @@ from tests.statistical.sources import needs_data
 pytestmark = [pytest.mark.slow, needs_data]
 
 
+def judged(name, claim):
+    """Times depend on what else the machine does; a few rows or splits do not make the paper's curves and numbers."""
+    if name in ("fig2c", "table1"):
+        return claim["what"].startswith(("DSEP", "SEP: test log-likelihood"))
+    return "times sooner" not in claim["bar"]
+
+
 def test_reproduce_all_and_compare(tmp_path, monkeypatch):
     pytest.importorskip("numpyro", reason="install cavity[nuts]")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -19,7 +26,7 @@ def test_reproduce_all_and_compare(tmp_path, monkeypatch):
         results = json.loads((tmp_path / f"{name}-quick" / "results.json").read_text())
         assert results["claims"]
         assert (tmp_path / f"{name}-quick" / "figure.png").stat().st_size > 10_000
-        wrong = [claim["what"] for claim in results["claims"] if claim["holds"] is False]
-        assert not wrong or name in ("fig2c", "table1"), wrong  # with so few rows and splits these say nothing
+        wrong = [claim["what"] for claim in results["claims"] if claim["holds"] is False and judged(name, claim)]
+        assert not wrong, wrong
     page = (tmp_path / "report.html").read_text()
     assert page.count("<h2") == len(EXPERIMENT_IDS) + 1

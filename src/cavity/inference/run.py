@@ -39,7 +39,8 @@ def fit(
         data: arrays with one row per datum; `(X, y)` for generalised linear models.
         algorithm: `cavity.ep()`, `cavity.sep(batch_size=100)`, …
         weights: counts, one per row: weight 2 is the same as the row twice, weight 0 as no row.
-        max_sweeps: passes over the data at most; by default 1 for ADF and 500 otherwise.
+        max_sweeps: passes over the data at most; by default 1 for ADF and 500 otherwise. `groups="auto"` first makes
+            as many, and at most 50, with one shared site; these are not in the history.
         tol: stop when a full sweep would move q by less than this many posterior standard deviations, or by so little
             that only rounding is left.
         callback: called after every sweep with a `Sweep`; a true return value ends the fit.
@@ -62,7 +63,7 @@ def fit(
         if algorithm.finds_groups and start is not None:
             problem, sharing_error = with_groups(problem, start), start.sharing_error
         elif algorithm.finds_groups:
-            problem, sites, sharing_error = find_groups(problem, algorithm, seed)
+            problem, sites, sharing_error = find_groups(problem, algorithm, limit, seed)
         loop = Loop(problem, algorithm, limit, tol, seed, evidence)
         loop.sharing_error = sharing_error
         if start is not None:
@@ -72,13 +73,14 @@ def fit(
         return loop.run(progress, callback)
 
 
-def find_groups(problem: Problem, algorithm: Algorithm, seed: int) -> tuple[Problem, Any, float]:
+def find_groups(problem: Problem, algorithm: Algorithm, limit: int, seed: int) -> tuple[Problem, Any, float]:
     """The problem with groups found after some sweeps with one shared site, that site for each, and the error left."""
     if problem.driver is not COMPILED:
         raise ValueError("groups must be an array of labels, or 'random', for data in blocks; got groups='auto'.")
     if min(int(algorithm.n_sites), len(problem.weight) - 1) <= 1:
         return problem, None, float("nan")
-    loop = Loop(problem, aep(algorithm.power), SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE, seed, evidence=False)
+    limit = min(limit, SWEEPS_WITH_ONE_SITE)
+    loop = Loop(problem, aep(algorithm.power), limit, TOL_WITH_ONE_SITE, seed, evidence=False)
     loop.settle()
     site = jax.tree.map(lambda leaf: leaf[0], loop.state.sites)
     labels, error = grouping.find(problem, loop.state.q, site, int(algorithm.n_sites), algorithm.power, seed)
