@@ -4,6 +4,7 @@ import functools
 import gzip
 import http.server
 import io
+import re
 import threading
 import zipfile
 
@@ -72,6 +73,60 @@ def test_csv_with_the_target_last(places):
     found = load_entry("toy", entry())
     np.testing.assert_array_equal(found.X, TABLE.X)
     assert found.y.dtype == np.int64
+
+
+IMAGES = formats.Table(RNG.integers(0, 256, (7, 6)).astype(np.uint8), RNG.integers(0, 10, 7).astype(np.uint8))
+
+
+def as_idx(array):
+    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes()
+    return gzip.compress(header + np.ascontiguousarray(array).tobytes())
+
+
+def write_npz(directory, table):
+    np.savez(directory / "mnist.npz", X=table.X, y=table.y.astype(np.int64))
+
+
+def write_csv(directory, table):
+    text = b"p1,p2,p3,p4,p5,p6,target\n" + as_text(table, labels=str)
+    (directory / "mnist.csv.gz").write_bytes(gzip.compress(text))
+
+
+def write_idx(directory, table):
+    (directory / "mnist").mkdir()
+    images = table.X.reshape(-1, 3, 2)
+    for name, array in zip(MNIST_FILES, (images[:5], table.y[:5], images[5:], table.y[5:]), strict=True):
+        (directory / "mnist" / name).write_bytes(as_idx(array))
+
+
+@pytest.mark.parametrize(
+    ("named", "write"),
+    [("mnist.npz", write_npz), ("mnist.csv.gz", write_csv), ("mnist/ with the four .gz files", write_idx)],
+)
+def test_images_in_every_layout_that_the_message_names(places, named, write):
+    images = entry(["http://127.0.0.1:9/never"], table=IMAGES)._replace(is_bytes=True)
+    with pytest.raises(FileNotFoundError, match=re.escape(named)):
+        load_entry("mnist", images)
+    write(places[0], IMAGES)
+    found = load_entry("mnist", images)
+    assert found.X.dtype == found.y.dtype == np.uint8
+    np.testing.assert_array_equal(found.X, IMAGES.X)
+    np.testing.assert_array_equal(found.y, IMAGES.y)
+
+
+@pytest.mark.parametrize("change", [0.5, 256.0, np.nan])
+def test_numbers_that_a_byte_cannot_hold_are_refused(places, change):
+    images = entry(table=IMAGES)._replace(is_bytes=True)
+    np.savez(places[0] / "mnist.npz", X=IMAGES.X + change, y=IMAGES.y)
+    with pytest.raises(ValueError, match="got others"):
+        load_entry("mnist", images)
+
+
+def test_labels_that_are_not_whole_are_refused(places):
+    text = as_text(TABLE, labels=lambda y: str(y + 0.5))
+    (places[0] / "toy.csv.gz").write_bytes(gzip.compress(b"a,b,target\n" + text))
+    with pytest.raises(ValueError, match="got others"):
+        load_entry("toy", entry())
 
 
 def test_what_is_downloaded_is_kept(places, server):
@@ -177,9 +232,6 @@ def test_crabs_as_r_has_them(places, server, monkeypatch):
 def test_images_and_their_labels():
     images = RNG.integers(0, 256, (7, 3, 2)).astype(np.uint8)
     labels = RNG.integers(0, 10, 7).astype(np.uint8)
-    as_idx = lambda a: gzip.compress(
-        bytes([0, 0, 8, a.ndim]) + np.array(a.shape, ">i4").tobytes() + np.ascontiguousarray(a).tobytes()
-    )
     table = formats.idx([as_idx(a) for a in (images[:5], labels[:5], images[5:], labels[5:])])
     np.testing.assert_array_equal(table.X, images.reshape(7, 6))
     np.testing.assert_array_equal(table.y, labels)
@@ -194,6 +246,10 @@ def test_year_is_told_by_its_first_row(places):
     table = formats.year([archive.getvalue()])
     np.testing.assert_array_equal(table.y, [2001, 1998])
     small = CATALOGUE["year"]._replace(shape=(2, 4), feature_names=("a", "b", "c", "d"))
+    with pytest.raises(FileNotFoundError, match=r"put YearPredictionMSD\.txt"):
+        load_entry("year", small._replace(urls=("http://127.0.0.1:9/never",)))
+    (places[0] / "YearPredictionMSD.txt").write_text(first + "1998,1.0,2.0,3.0,4.0\n")
+    np.testing.assert_array_equal(load_entry("year", small).X, table.X)
     np.savez(places[0] / "year.npz", X=table.X, y=table.y)
     assert load_entry("year", small).n_train == 463_715
     np.savez(places[0] / "year.npz", X=table.X[::-1], y=table.y[::-1])

@@ -30,6 +30,7 @@ class Entry(NamedTuple):
     checksum: str | None
     n_train: int | None = None  # rows at the beginning that are the training set, where the split is fixed
     n_splits: int = 20  # random ones, where it is not
+    is_bytes: bool = False  # features and labels; otherwise doubles, and integers for labels
 
 
 def numbered(pattern: str, count: int) -> tuple[str, ...]:
@@ -121,6 +122,7 @@ CATALOGUE = {
         formats.idx,
         "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83",
         n_train=60_000,
+        is_bytes=True,
     ),
     "kin8nm": Entry(
         "Forward kinematics of a robot arm (Delve)",

@@ -70,10 +70,10 @@ def year_text(raw: bytes) -> Table:
     return Table(np.ascontiguousarray(numbers[:, 1:]), numbers[:, 0].copy())
 
 
-def target_last(raw: bytes, whole: bool) -> Table:
+def target_last(raw: bytes) -> Table:
     """A compressed comma-separated file with a header, the target last."""
     numbers = np.loadtxt(io.BytesIO(gzip.decompress(raw)), dtype=np.float64, delimiter=",", skiprows=1, ndmin=2)
-    return Table(np.ascontiguousarray(numbers[:, :-1]), numbers[:, -1].astype(np.int64 if whole else np.float64))
+    return Table(np.ascontiguousarray(numbers[:, :-1]), numbers[:, -1].copy())
 
 
 def arrays(raw: bytes) -> Table:

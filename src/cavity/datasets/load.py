@@ -47,8 +47,7 @@ def load_entry(name: str, entry: Entry) -> Dataset:
     """The same, for an entry that need not be in the catalogue."""
     for directory in filter(None, (given(), cache_directory())):
         for path, table in readings(directory, name, entry):
-            check(table, entry, str(path))
-            return dataset(table, entry)
+            return dataset(checked(table, entry, str(path)), entry)
     table = download(name, entry)
     keep(table, name)
     return dataset(table, entry)
@@ -69,7 +68,7 @@ def readings(directory: Path, name: str, entry: Entry) -> Iterator[tuple[Path, T
     if (path := directory / f"{name}.npz").is_file():
         yield path, formats.arrays(path.read_bytes())
     if (path := directory / f"{name}.csv.gz").is_file():
-        yield path, formats.target_last(path.read_bytes(), entry.is_classification)
+        yield path, formats.target_last(path.read_bytes())
     images = [directory / "mnist" / file for file in MNIST_FILES]
     if name == "mnist" and all(path.is_file() for path in images):
         yield directory / "mnist", formats.idx([path.read_bytes() for path in images])
@@ -77,16 +76,30 @@ def readings(directory: Path, name: str, entry: Entry) -> Iterator[tuple[Path, T
         yield path, formats.year_text(path.read_bytes())
 
 
-def check(table: Table, entry: Entry, where: str) -> None:
-    """Refuse numbers that are not the dataset's."""
+def checked(table: Table, entry: Entry, where: str) -> Table:
+    """The table in the dataset's types; numbers that are not the dataset's are refused."""
     if table.X.shape != entry.shape or table.y.shape != entry.shape[:1]:
         raise ValueError(f"{where} must hold {entry.shape} features; got {table.X.shape}. Replace or remove it.")
+    table = converted(table, entry)
     if entry.checksum is not None:
         right = checksum(table) == entry.checksum
     else:
         right = np.allclose([table.y[0], *table.X[0, :3]], YEAR_BEGINS, rtol=0, atol=1e-9)
     if not right:
         raise ValueError(f"{where} must hold the numbers of '{entry.about}'; got others. Replace or remove it.")
+    return table
+
+
+def converted(table: Table, entry: Entry) -> Table:
+    """The same numbers in the types of the catalogue: text and other archives do not keep these.
+
+    What a type cannot hold is left as it is, for the checksum to refuse.
+    """
+    target = np.uint8 if entry.is_bytes else np.int64 if entry.is_classification else np.float64
+    types = (np.uint8 if entry.is_bytes else np.float64, target)
+    with np.errstate(invalid="ignore"):  # of numbers that do not fit
+        cast = [array.astype(kind, copy=False) for array, kind in zip(table, types, strict=True)]
+    return Table(*(new if np.array_equal(new, old) else old for new, old in zip(cast, table, strict=True)))
 
 
 def checksum(table: Table) -> str:
@@ -105,8 +118,7 @@ def dataset(table: Table, entry: Entry) -> Dataset:
 def download(name: str, entry: Entry) -> Table:
     """The dataset from its addresses, checked."""
     table = entry.parse([fetch(url, name) for url in entry.urls])
-    check(table, entry, entry.urls[0])
-    return table
+    return checked(table, entry, entry.urls[0])
 
 
 def fetch(url: str, name: str) -> bytes:
@@ -128,10 +140,11 @@ def missing(name: str, reason: str) -> FileNotFoundError:
     """One sentence on what to do."""
     place = given()
     looked = f"{place} (CAVITY_DATA)" if place else "a directory named by CAVITY_DATA, which is not set,"
+    own = {"mnist": "mnist/ with the four .gz files of its source, ", "year": "YearPredictionMSD.txt, "}.get(name, "")
     return FileNotFoundError(
         f"Dataset {name!r} is neither in {looked} nor in {cache_directory()}, and {reason}: connect to the network, "
-        f"or put {name}.npz with arrays X and y, or {name}.csv.gz with the target last, into a directory that "
-        "CAVITY_DATA names."
+        f"or put {own}{name}.npz with arrays X and y, or {name}.csv.gz with a header and the target last, into a "
+        "directory that CAVITY_DATA names."
     )
 
 
