@@ -191,6 +191,13 @@ SOURCES = {
 }
 
 
+def test_addresses_of_repositories_name_a_commit():
+    urls = [url for known in CATALOGUE.values() for url in known.urls if "github" in url]
+    assert len(urls) == 11
+    for url in urls:
+        assert re.match(r"https://raw\.githubusercontent\.com/[\w-]+/[\w-]+/[0-9a-f]{40}/", url), url
+
+
 @needs_data
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_the_papers_sets_load(name):

