@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import http.client
 import http.server
 import io
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import cavity.datasets
-from cavity.datasets import formats
+from cavity.datasets import DatasetError, formats
 from cavity.datasets.catalogue import CATALOGUE, MNIST_FILES, Entry
 from cavity.datasets.load import checksum, given, load_entry
 from tests.statistical.sources import needs_data
@@ -105,7 +106,7 @@ def write_idx(directory, table):
 )
 def test_images_in_every_layout_that_the_message_names(places, named, write):
     images = entry(["http://127.0.0.1:9/never"], table=IMAGES)._replace(is_bytes=True)
-    with pytest.raises(FileNotFoundError, match=re.escape(named)):
+    with pytest.raises(DatasetError, match=re.escape(named)):
         load_entry("mnist", images)
     write(places[0], IMAGES)
     found = load_entry("mnist", images)
@@ -118,14 +119,14 @@ def test_images_in_every_layout_that_the_message_names(places, named, write):
 def test_numbers_that_a_byte_cannot_hold_are_refused(places, change):
     images = entry(table=IMAGES)._replace(is_bytes=True)
     np.savez(places[0] / "mnist.npz", X=IMAGES.X + change, y=IMAGES.y)
-    with pytest.raises(ValueError, match="got others"):
+    with pytest.raises(DatasetError, match="float64 holds what uint8 cannot"):
         load_entry("mnist", images)
 
 
 def test_labels_that_are_not_whole_are_refused(places):
     text = as_text(TABLE, labels=lambda y: str(y + 0.5))
     (places[0] / "toy.csv.gz").write_bytes(gzip.compress(b"a,b,target\n" + text))
-    with pytest.raises(ValueError, match="got others"):
+    with pytest.raises(DatasetError, match="float64 holds what int64 cannot"):
         load_entry("toy", entry())
 
 
@@ -146,18 +147,20 @@ def test_other_numbers_are_refused(places, server):
     other = TABLE._replace(X=TABLE.X + 1e-9)
     (root / "toy.txt").write_bytes(as_text(other))
     parse = functools.partial(formats.labelled_csv, labels={"0": 0, "1": 1})
-    with pytest.raises(ValueError, match=r"toy\.txt must hold the numbers of 'a toy set'; got others"):
+    with pytest.raises(DatasetError, match=r"toy\.txt gave is not it: expected the numbers of 'a toy set', got others"):
         load_entry("toy", entry([url + "toy.txt"], parse))
     assert not places[1].exists()
     np.savez(places[0] / "toy.npz", X=TABLE.X[:3], y=TABLE.y[:3])
-    with pytest.raises(ValueError, match=r"toy\.npz must hold \(5, 2\) features; got \(3, 2\)"):
+    with pytest.raises(
+        DatasetError, match=r"toy\.npz must hold dataset 'toy'; expected \(5, 2\) features .* got \(3, 2\)"
+    ):
         load_entry("toy", entry())
 
 
 def test_without_a_network_one_sentence_says_what_to_do(places, server):
     _, url, _ = server
     for address, reason in ((url + "missing.txt", "HTTP Error 404"), ("http://127.0.0.1:9/toy.txt", "refused")):
-        with pytest.raises(FileNotFoundError, match=f"Dataset 'toy' is neither in .* nor in .*{reason}.*CAVITY_DATA"):
+        with pytest.raises(DatasetError, match=f"Dataset 'toy' is neither in .* nor in .*{reason}.*CAVITY_DATA"):
             load_entry("toy", entry([address], lambda files: TABLE))
     with pytest.raises(ValueError, match="name must be one of australian, breast"):
         cavity.datasets.load("toy")
@@ -172,9 +175,55 @@ def test_a_download_that_breaks_off_is_not_kept(places, server, monkeypatch):
         original(self, key, "2000" if key == "Content-Length" else value)
 
     monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "send_header", lie)
-    with pytest.raises(FileNotFoundError, match=r"broke off after 1000 of 2000 bytes|IncompleteRead"):
+    with pytest.raises(DatasetError, match=r"broke off after 1000 of 2000 bytes|IncompleteRead"):
         load_entry("toy", entry([url + "toy.txt"], lambda files: TABLE))
     assert not places[1].exists()
+
+
+def test_a_download_in_chunks_that_breaks_off_is_not_kept(places, server, monkeypatch):
+    _, url, _ = server
+
+    def half(self):
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n1,2,3\r\n")
+
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "do_GET", half)
+    with pytest.raises(DatasetError, match=r"Dataset 'toy' .*toy\.txt cannot be read \(IncompleteRead") as caught:
+        load_entry("toy", entry([url + "toy.txt"], lambda files: TABLE))
+    assert isinstance(caught.value.__cause__, http.client.IncompleteRead)
+    assert not places[1].exists()
+
+
+LOGIN = b"<!DOCTYPE html>\n<html><head><title>Log in</title></head>\n<body>Welcome, please log in.</body></html>\n"
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+@pytest.mark.parametrize("page", [LOGIN, LOGIN.replace(b"\n", b" "), b""], ids=["lines", "line", "empty"])
+@pytest.mark.filterwarnings("ignore:loadtxt")  # of an empty file
+def test_the_page_of_a_network_that_asks_for_a_login(places, server, name, page):
+    root, url, _ = server
+    (root / "page").write_bytes(page)
+    known = CATALOGUE[name]._replace(urls=(url + "page",) * len(CATALOGUE[name].urls))
+    with pytest.raises(
+        DatasetError, match=f"Dataset '{name}' .*{url}page.* is not it: .*log-in.*CAVITY_DATA"
+    ) as caught:
+        load_entry(name, known)
+    assert caught.value.__cause__ is not None
+    assert not places[1].exists()
+
+
+@pytest.mark.parametrize("file", ["mnist.npz", "mnist.csv.gz", "mnist"])
+def test_files_of_another_kind_are_named(places, file):
+    for path in [places[0] / file / name for name in MNIST_FILES] if file == "mnist" else [places[0] / file]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(LOGIN)
+    with pytest.raises(
+        DatasetError, match=f"{file} must hold dataset 'mnist'; it cannot be read.*Replace or remove it"
+    ):
+        cavity.datasets.load("mnist")
+
+
+def test_errors_are_those_of_a_missing_file():
+    assert issubclass(DatasetError, FileNotFoundError)  # which the command line prints without a traceback
 
 
 SOURCES = {
@@ -253,14 +302,14 @@ def test_year_is_told_by_its_first_row(places):
     table = formats.year([archive.getvalue()])
     np.testing.assert_array_equal(table.y, [2001, 1998])
     small = CATALOGUE["year"]._replace(shape=(2, 4), feature_names=("a", "b", "c", "d"))
-    with pytest.raises(FileNotFoundError, match=r"put YearPredictionMSD\.txt"):
+    with pytest.raises(DatasetError, match=r"put YearPredictionMSD\.txt"):
         load_entry("year", small._replace(urls=("http://127.0.0.1:9/never",)))
     (places[0] / "YearPredictionMSD.txt").write_text(first + "1998,1.0,2.0,3.0,4.0\n")
     np.testing.assert_array_equal(load_entry("year", small).X, table.X)
     np.savez(places[0] / "year.npz", X=table.X, y=table.y)
     assert load_entry("year", small).n_train == 463_715
     np.savez(places[0] / "year.npz", X=table.X[::-1], y=table.y[::-1])
-    with pytest.raises(ValueError, match="must hold the numbers of 'YearPredictionMSD"):
+    with pytest.raises(DatasetError, match="expected the numbers of 'YearPredictionMSD"):
         load_entry("year", small)
 
 

@@ -61,22 +61,22 @@ def idx_array(raw: bytes) -> np.ndarray:
 def year(files: Sequence[bytes]) -> Table:
     """UCI's archive of one text file: the year first, then ninety features."""
     with zipfile.ZipFile(io.BytesIO(files[0])) as archive, archive.open("YearPredictionMSD.txt") as text:
-        return year_text(text.read())
+        return year_text([text.read()])
 
 
-def year_text(raw: bytes) -> Table:
+def year_text(files: Sequence[bytes]) -> Table:
     """The text file itself."""
-    numbers = np.loadtxt(io.BytesIO(raw), dtype=np.float64, delimiter=",", ndmin=2)
+    numbers = np.loadtxt(io.BytesIO(files[0]), dtype=np.float64, delimiter=",", ndmin=2)
     return Table(np.ascontiguousarray(numbers[:, 1:]), numbers[:, 0].copy())
 
 
-def target_last(raw: bytes) -> Table:
+def target_last(files: Sequence[bytes]) -> Table:
     """A compressed comma-separated file with a header, the target last."""
-    numbers = np.loadtxt(io.BytesIO(gzip.decompress(raw)), dtype=np.float64, delimiter=",", skiprows=1, ndmin=2)
+    numbers = np.loadtxt(io.BytesIO(gzip.decompress(files[0])), dtype=np.float64, delimiter=",", skiprows=1, ndmin=2)
     return Table(np.ascontiguousarray(numbers[:, :-1]), numbers[:, -1].copy())
 
 
-def arrays(raw: bytes) -> Table:
+def arrays(files: Sequence[bytes]) -> Table:
     """NumPy's archive of X and y."""
-    with np.load(io.BytesIO(raw), allow_pickle=False) as file:
+    with np.load(io.BytesIO(files[0]), allow_pickle=False) as file:
         return Table(file["X"], file["y"])
