@@ -326,6 +326,12 @@ def test_splits_are_those_of_the_literature(name):
     np.testing.assert_array_equal(np.stack(ours), published)
 
 
+def test_a_fixed_split_is_one():
+    fixed = {name: known.n_splits for name, known in CATALOGUE.items() if known.n_train is not None}
+    assert fixed == {"mnist": 1, "year": 1}
+    assert {known.n_splits for name, known in CATALOGUE.items() if name not in fixed} == {5, 20}
+
+
 def test_splits_are_partitions():
     for train, test in cavity.datasets.random_splits(103, 3, test_share=0.25, seed=7):
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(103))

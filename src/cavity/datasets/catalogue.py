@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     parse: Callable[[Sequence[bytes]], Table]  # of what the addresses give
     checksum: str | None
     n_train: int | None = None  # rows at the beginning that are the training set, where the split is fixed
-    n_splits: int = 20  # random ones, where it is not
+    n_splits: int = 20  # one where the split is fixed, otherwise random ones
     is_bytes: bool = False  # features and labels; otherwise doubles, and integers for labels
 
 
@@ -126,6 +126,7 @@ CATALOGUE = {
         formats.idx,
         "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83",
         n_train=60_000,
+        n_splits=1,
         is_bytes=True,
     ),
     "kin8nm": Entry(
@@ -195,6 +196,7 @@ CATALOGUE = {
         formats.year,
         None,
         n_train=463_715,
+        n_splits=1,
     ),
 }
 YEAR_BEGINS = (2001.0, 49.94357, 21.47114, 73.0775)

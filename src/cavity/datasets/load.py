@@ -32,7 +32,7 @@ class Dataset(NamedTuple):
     y: np.ndarray  # labels 0, 1, …, or real numbers
     feature_names: list[str]
     n_train: int | None  # rows at the beginning that are the training set, where the split is fixed
-    n_splits: int  # random ones that are usual, where it is not
+    n_splits: int  # as many as are usual: one where the split is fixed, otherwise random ones
     about: str
 
 
