@@ -8,6 +8,7 @@ import io
 import re
 import threading
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,14 +49,14 @@ def server(tmp_path):
             asked.append(self.path)
 
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=root))
-    threading.Thread(target=running.serve_forever, daemon=True).start()
+    threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()  # seconds until it stops
     yield root, f"http://127.0.0.1:{running.server_port}/", asked
     running.shutdown()
     running.server_close()
 
 
-def as_text(table, separator=",", labels=str):
-    rows = [separator.join([*map(repr, map(float, x)), labels(y)]) for x, y in zip(table.X, table.y, strict=True)]
+def as_text(table, labels=str):
+    rows = [",".join([*map(repr, map(float, x)), labels(y)]) for x, y in zip(table.X, table.y, strict=True)]
     return ("\n".join(rows) + "\n").encode()
 
 
@@ -133,7 +134,7 @@ def test_labels_that_are_not_whole_are_refused(places):
 def test_what_is_downloaded_is_kept(places, server):
     root, url, asked = server
     (root / "toy.txt").write_bytes(as_text(TABLE, labels=lambda y: "yes" if y else "no"))
-    parse = functools.partial(formats.labelled_csv, labels={"yes": 1, "no": 0})
+    parse = functools.partial(formats.labelled_csv, labels={"yes": 1, "no": 0}, n_features=2)
     for _ in range(2):
         found = load_entry("toy", entry([url + "toy.txt"], parse))
         np.testing.assert_array_equal(found.X, TABLE.X)
@@ -146,7 +147,7 @@ def test_other_numbers_are_refused(places, server):
     root, url, _ = server
     other = TABLE._replace(X=TABLE.X + 1e-9)
     (root / "toy.txt").write_bytes(as_text(other))
-    parse = functools.partial(formats.labelled_csv, labels={"0": 0, "1": 1})
+    parse = functools.partial(formats.labelled_csv, labels={"0": 0, "1": 1}, n_features=2)
     with pytest.raises(DatasetError, match=r"toy\.txt gave is not it: expected the numbers of 'a toy set', got others"):
         load_entry("toy", entry([url + "toy.txt"], parse))
     assert not places[1].exists()
@@ -226,20 +227,6 @@ def test_errors_are_those_of_a_missing_file():
     assert issubclass(DatasetError, FileNotFoundError)  # which the command line prints without a traceback
 
 
-SOURCES = {
-    "australian": lambda table: as_text(table, " ", str),
-    "breast": lambda table: as_text(table, ",", lambda y: "4" if y else "2") + b"8,4,5,1,2,?,7,3,1,4\n",
-    "ionosphere": lambda table: as_text(table, ",", lambda y: "g" if y else "b"),
-    "pima": lambda table: as_text(table, ",", str),
-    "sonar": lambda table: as_text(table, ",", lambda y: "M" if y else "R"),
-    "kin8nm": lambda table: as_text(table, " ", lambda y: repr(float(y))),
-    "naval": lambda table: as_text(table, "   ", lambda y: f"{float(y)!r}   1.0"),
-    "power": lambda table: as_text(table, " ", lambda y: repr(float(y))),
-    "protein": lambda table: as_text(table, " ", lambda y: repr(float(y))),
-    "wine_red": lambda table: as_text(table, " ", lambda y: repr(float(y))),
-}
-
-
 def test_addresses_of_repositories_name_a_commit():
     urls = [url for known in CATALOGUE.values() for url in known.urls if "github" in url]
     assert len(urls) == 11
@@ -258,31 +245,49 @@ def test_the_papers_sets_load(name):
     assert np.all(np.isfinite(found.y))
 
 
-@needs_data
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_sources_are_read_as_they_are_published(name, places, server, monkeypatch):
-    monkeypatch.undo()
-    ours = cavity.datasets.load(name)
-    root, url, _ = server
-    (root / "file").write_bytes(SOURCES[name](formats.Table(ours.X, ours.y)))
-    monkeypatch.delenv("CAVITY_DATA")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(places[1].parent))
-    downloaded = load_entry(name, CATALOGUE[name]._replace(urls=(url + "file",)))
-    np.testing.assert_array_equal(downloaded.X, ours.X)
-    np.testing.assert_array_equal(downloaded.y, ours.y)
+# Lines of the files as others have published them: the set, its labels in these lines, the first row's ends.
+PUBLISHED = {
+    "australian.dat": ("australian", [0, 0, 0, 1], (1, 1213)),
+    "australian-uci.dat": ("australian", [0, 1, 1, 1], (1, 45)),
+    "breast-cancer-wisconsin.csv": ("breast", [1, 0, 0], (10, 1)),
+    "breast-cancer-wisconsin.data": ("breast", [0, 0, 1], (3, 1)),
+    "crabs.csv": ("crabs", [1, 0, 1], (0, 7)),
+    "ionosphere.csv": ("ionosphere", [1, 0], (1, -0.453)),
+    "pima-indians-diabetes.data.csv": ("pima", [1, 0], (1, 47)),
+    "sonar.csv": ("sonar", [0, 1], (0.02, 0.0032)),
+}
+
+
+def published(file):
+    name, *_ = PUBLISHED[file]
+    return CATALOGUE[name].parse([(Path(__file__).parent / "published" / file).read_bytes()])
+
+
+@pytest.mark.parametrize("file", PUBLISHED)
+def test_published_lines_are_read(file):
+    name, labels, ends = PUBLISHED[file]
+    table = published(file)
+    assert table.X.shape == (len(labels), CATALOGUE[name].shape[1])
+    np.testing.assert_array_equal(table.y, labels)
+    np.testing.assert_array_equal(table.X[0, [0, -1]], ends)
 
 
 @needs_data
-def test_crabs_as_r_has_them(places, server, monkeypatch):
-    monkeypatch.undo()
-    ours = cavity.datasets.load("crabs")
-    lines = ['"rownames","sp","sex","index","FL","RW","CL","CW","BD"']
-    for i, (x, y) in enumerate(zip(ours.X, ours.y, strict=True)):
-        measured = ",".join(map(repr, map(float, x[1:])))
-        lines.append(f'"{i + 1}","{"BO"[int(x[0])]}","{"FM"[y]}",{i % 50 + 1},{measured}')
-    table = formats.crabs(["\n".join(lines).encode()])
-    np.testing.assert_array_equal(table.X, ours.X)
-    np.testing.assert_array_equal(table.y, ours.y)
+@pytest.mark.parametrize("file", PUBLISHED)
+def test_published_lines_are_in_the_set(file):
+    ours = cavity.datasets.load(PUBLISHED[file][0])
+    for x, y in zip(*published(file), strict=True):
+        assert np.any((x == ours.X).all(axis=1) & (ours.y == y))
+
+
+def test_the_target_is_the_column_after_the_features():
+    """The form that others read these files in (numbers and white space); naval has a second target behind."""
+    power = CATALOGUE["power"].parse([b"8.34 40.77 1010.84 90.01 480.48\n23.64 58.49 1011.4 74.2 445.75\n"])
+    np.testing.assert_array_equal(power.X, [[8.34, 40.77, 1010.84, 90.01], [23.64, 58.49, 1011.4, 74.2]])
+    np.testing.assert_array_equal(power.y, [480.48, 445.75])
+    naval = CATALOGUE["naval"].parse([b"   " + b"   ".join(b"%de+00" % i for i in range(18)) + b"\n"])
+    np.testing.assert_array_equal(naval.X, [np.arange(16)])
+    np.testing.assert_array_equal(naval.y, [16])
 
 
 def test_images_and_their_labels():

@@ -42,9 +42,9 @@ def numbered(pattern: str, count: int) -> tuple[str, ...]:
     return tuple(pattern.format(i) for i in range(1, count + 1))
 
 
-def binary(positive: str, negative: str) -> Callable[[Sequence[bytes]], Table]:
-    """A table with these two labels in its last column."""
-    return functools.partial(formats.labelled_csv, labels={positive: 1, negative: 0})
+def binary(n_features: int, positive: str, negative: str) -> Callable[[Sequence[bytes]], Table]:
+    """A table with one of these two labels after the features."""
+    return functools.partial(formats.labelled_csv, labels={positive: 1, negative: 0}, n_features=n_features)
 
 
 def regression(n_features: int) -> Callable[[Sequence[bytes]], Table]:
@@ -59,7 +59,7 @@ CATALOGUE = {
         (690, 14),
         numbered("A{}", 14),
         (PHAS3R + "australian.dat",),
-        binary("1", "0"),
+        binary(14, "1", "0"),
         "b7eb17ec52ed933538314484744f305f06b1f461fd386a51c2cf4bbabe58f2c8",
     ),
     "breast": Entry(
@@ -78,7 +78,7 @@ CATALOGUE = {
             "mitoses",
         ),
         (BROWNLEE + "breast-cancer-wisconsin.csv",),
-        binary("4", "2"),
+        binary(9, "4", "2"),
         "7170bedea5dcfd9bdfcf757abeada6dc88c68c5f5beae6c80730a80a3da0325a",
     ),
     "crabs": Entry(
@@ -96,7 +96,7 @@ CATALOGUE = {
         (351, 34),
         numbered("a{:02}", 34),
         (BROWNLEE + "ionosphere.csv",),
-        binary("g", "b"),
+        binary(34, "g", "b"),
         "c20e222c8013f3808d03becadca5fadeb24ad81c9ed391963a5005e65ec7b245",
     ),
     "pima": Entry(
@@ -105,7 +105,7 @@ CATALOGUE = {
         (768, 8),
         ("pregnancies", "glucose", "blood_pressure", "skin_thickness", "insulin", "bmi", "pedigree", "age"),
         (BROWNLEE + "pima-indians-diabetes.data.csv",),
-        binary("1", "0"),
+        binary(8, "1", "0"),
         "7e2c234c8ac627b98cd291115c1cfc58b082435a122958fce19a4f93049a2e49",
     ),
     "sonar": Entry(
@@ -114,7 +114,7 @@ CATALOGUE = {
         (208, 60),
         numbered("band{:02}", 60),
         (BROWNLEE + "sonar.csv",),
-        binary("M", "R"),
+        binary(60, "M", "R"),
         "336d0a6d53f61c2f8cb1df960fb5e863b345377044637114810908792e9fc954",
     ),
     "mnist": Entry(

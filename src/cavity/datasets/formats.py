@@ -17,13 +17,18 @@ class Table(NamedTuple):
     y: np.ndarray
 
 
-def labelled_csv(files: Sequence[bytes], labels: Mapping[str, int]) -> Table:
-    """Comma- or space-separated numbers without a header, the label last; rows with a missing number ("?") are left
-    out."""
+def labelled_csv(files: Sequence[bytes], labels: Mapping[str, int], n_features: int) -> Table:
+    """Comma- or space-separated numbers, the label last.
+
+    Rows with a missing number ("?") are left out, and so are a header and a column of identifiers at the beginning:
+    copies of the same set differ in whether they have these.
+    """
     text = files[0].decode()
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip() and "?" not in line]
+    if rows and rows[0][-1] not in labels:
+        del rows[0]
     return Table(
-        np.array([row[:-1] for row in rows], dtype=np.float64),
+        np.array([row[-1 - n_features : -1] for row in rows], dtype=np.float64),
         np.array([labels[row[-1]] for row in rows], dtype=np.int64),
     )
 
