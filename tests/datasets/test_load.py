@@ -227,6 +227,17 @@ def test_errors_are_those_of_a_missing_file():
     assert issubclass(DatasetError, FileNotFoundError)  # which the command line prints without a traceback
 
 
+def test_the_page_on_datasets_has_the_catalogue():
+    text = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \| (\d+) \| (.*?) \| .* \| (.*?) \|$", text, re.MULTILINE)
+    assert sorted(name for name, *_ in rows) == cavity.datasets.names()
+    for name, n_rows, n_features, task, splits in rows:
+        known = CATALOGUE[name]
+        assert (int(n_rows.replace(",", "")), int(n_features)) == known.shape
+        assert (task != "regression") == known.is_classification
+        assert splits == (f"the first {known.n_train:,} rows train" if known.n_train else str(known.n_splits))
+
+
 def test_addresses_of_repositories_name_a_commit():
     urls = [url for known in CATALOGUE.values() for url in known.urls if "github" in url]
     assert len(urls) == 11
