@@ -1,8 +1,17 @@
 """The paper's datasets, and generators of its synthetic ones."""
 
 from cavity.datasets.catalogue import names
-from cavity.datasets.load import Dataset, cache_directory, load
+from cavity.datasets.load import Dataset, DatasetError, cache_directory, load
 from cavity.datasets.splits import random_splits
 from cavity.datasets.synthetic import Synthetic, synthetic_probit
 
-__all__ = ["Dataset", "Synthetic", "cache_directory", "load", "names", "random_splits", "synthetic_probit"]
+__all__ = [
+    "Dataset",
+    "DatasetError",
+    "Synthetic",
+    "cache_directory",
+    "load",
+    "names",
+    "random_splits",
+    "synthetic_probit",
+]

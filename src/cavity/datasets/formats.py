@@ -17,13 +17,18 @@ class Table(NamedTuple):
     y: np.ndarray
 
 
-def labelled_csv(files: Sequence[bytes], labels: Mapping[str, int]) -> Table:
-    """Comma- or space-separated numbers without a header, the label last; rows with a missing number ("?") are left
-    out."""
+def labelled_csv(files: Sequence[bytes], labels: Mapping[str, int], n_features: int) -> Table:
+    """Comma- or space-separated numbers, the label last.
+
+    Rows with a missing number ("?") are left out, and so are a header and a column of identifiers at the beginning:
+    copies of the same set differ in whether they have these.
+    """
     text = files[0].decode()
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip() and "?" not in line]
+    if rows and rows[0][-1] not in labels:
+        del rows[0]
     return Table(
-        np.array([row[:-1] for row in rows], dtype=np.float64),
+        np.array([row[-1 - n_features : -1] for row in rows], dtype=np.float64),
         np.array([labels[row[-1]] for row in rows], dtype=np.int64),
     )
 
@@ -61,22 +66,22 @@ def idx_array(raw: bytes) -> np.ndarray:
 def year(files: Sequence[bytes]) -> Table:
     """UCI's archive of one text file: the year first, then ninety features."""
     with zipfile.ZipFile(io.BytesIO(files[0])) as archive, archive.open("YearPredictionMSD.txt") as text:
-        return year_text(text.read())
+        return year_text([text.read()])
 
 
-def year_text(raw: bytes) -> Table:
+def year_text(files: Sequence[bytes]) -> Table:
     """The text file itself."""
-    numbers = np.loadtxt(io.BytesIO(raw), dtype=np.float64, delimiter=",", ndmin=2)
+    numbers = np.loadtxt(io.BytesIO(files[0]), dtype=np.float64, delimiter=",", ndmin=2)
     return Table(np.ascontiguousarray(numbers[:, 1:]), numbers[:, 0].copy())
 
 
-def target_last(raw: bytes, whole: bool) -> Table:
+def target_last(files: Sequence[bytes]) -> Table:
     """A compressed comma-separated file with a header, the target last."""
-    numbers = np.loadtxt(io.BytesIO(gzip.decompress(raw)), dtype=np.float64, delimiter=",", skiprows=1, ndmin=2)
-    return Table(np.ascontiguousarray(numbers[:, :-1]), numbers[:, -1].astype(np.int64 if whole else np.float64))
+    numbers = np.loadtxt(io.BytesIO(gzip.decompress(files[0])), dtype=np.float64, delimiter=",", skiprows=1, ndmin=2)
+    return Table(np.ascontiguousarray(numbers[:, :-1]), numbers[:, -1].copy())
 
 
-def arrays(raw: bytes) -> Table:
+def arrays(files: Sequence[bytes]) -> Table:
     """NumPy's archive of X and y."""
-    with np.load(io.BytesIO(raw), allow_pickle=False) as file:
+    with np.load(io.BytesIO(files[0]), allow_pickle=False) as file:
         return Table(file["X"], file["y"])

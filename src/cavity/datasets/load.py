@@ -1,10 +1,11 @@
 """Where datasets are: the directory that CAVITY_DATA names, the user's cache, and, failing both, the network."""
 
 import hashlib
+import http.client
 import os
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ TIMEOUT = 30.0  # seconds without a byte
 WORTH_A_BAR = 10**7  # bytes
 
 
+class DatasetError(FileNotFoundError):
+    """A dataset is not to be had: it is in no directory and cannot be downloaded, or a file of its name is not it."""
+
+
 class Dataset(NamedTuple):
     """Features, targets, and how they are divided."""
 
@@ -27,7 +32,7 @@ class Dataset(NamedTuple):
     y: np.ndarray  # labels 0, 1, …, or real numbers
     feature_names: list[str]
     n_train: int | None  # rows at the beginning that are the training set, where the split is fixed
-    n_splits: int  # random ones that are usual, where it is not
+    n_splits: int  # as many as are usual: one where the split is fixed, otherwise random ones
     about: str
 
 
@@ -36,7 +41,7 @@ def load(name: str) -> Dataset:
 
     It is looked for in the directory that the environment variable CAVITY_DATA names, then in the user's cache
     ($XDG_CACHE_HOME/cavity, or ~/.cache/cavity); otherwise it is downloaded into that cache. The numbers are compared
-    with a checksum each time.
+    with a checksum each time. What is not to be had is a `DatasetError`, which is a FileNotFoundError.
     """
     if name not in CATALOGUE:
         raise ValueError(f"name must be one of {', '.join(names())}; got {name!r}.")
@@ -46,9 +51,11 @@ def load(name: str) -> Dataset:
 def load_entry(name: str, entry: Entry) -> Dataset:
     """The same, for an entry that need not be in the catalogue."""
     for directory in filter(None, (given(), cache_directory())):
-        for path, table in readings(directory, name, entry):
-            check(table, entry, str(path))
-            return dataset(table, entry)
+        if at := place(directory, name):
+            try:
+                return dataset(checked(at.read, entry), entry)
+            except Unusable as error:
+                raise DatasetError(f"{at.path} must hold dataset {name!r}; {error}. Replace or remove it.") from error
     table = download(name, entry)
     keep(table, name)
     return dataset(table, entry)
@@ -64,29 +71,67 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cavity"
 
 
-def readings(directory: Path, name: str, entry: Entry) -> Iterator[tuple[Path, Table]]:
-    """The dataset as it is found in a directory, in any of the formats that are looked for."""
-    if (path := directory / f"{name}.npz").is_file():
-        yield path, formats.arrays(path.read_bytes())
-    if (path := directory / f"{name}.csv.gz").is_file():
-        yield path, formats.target_last(path.read_bytes(), entry.is_classification)
-    images = [directory / "mnist" / file for file in MNIST_FILES]
-    if name == "mnist" and all(path.is_file() for path in images):
-        yield directory / "mnist", formats.idx([path.read_bytes() for path in images])
-    if name == "year" and (path := directory / "YearPredictionMSD.txt").is_file():
-        yield path, formats.year_text(path.read_bytes())
+class Place(NamedTuple):
+    """Where a directory has a dataset, and how it is read there."""
+
+    path: Path
+    files: list[Path]
+    parse: Callable[[Sequence[bytes]], Table]
+
+    def read(self) -> Table:
+        """What the files hold."""
+        return self.parse([file.read_bytes() for file in self.files])
 
 
-def check(table: Table, entry: Entry, where: str) -> None:
-    """Refuse numbers that are not the dataset's."""
+def place(directory: Path, name: str) -> Place | None:
+    """The first of the formats that are looked for."""
+    possible = [
+        Place(path := directory / f"{name}.npz", [path], formats.arrays),
+        Place(path := directory / f"{name}.csv.gz", [path], formats.target_last),
+    ]
+    if name == "mnist":
+        path = directory / "mnist"
+        possible.append(Place(path, [path / file for file in MNIST_FILES], formats.idx))
+    if name == "year":
+        possible.append(Place(path := directory / "YearPredictionMSD.txt", [path], formats.year_text))
+    return next((at for at in possible if all(file.is_file() for file in at.files)), None)
+
+
+class Unusable(Exception):
+    """What was read is not the dataset; says why, as a part of a sentence."""
+
+
+def checked(read: Callable[[], Table], entry: Entry) -> Table:
+    """What is read, in the dataset's types; refused if it is not the dataset."""
+    try:
+        table = converted(read(), entry)
+    except MemoryError:
+        raise
+    except Exception as error:  # a file of another kind, such as a log-in page, fails differently in each format
+        raise Unusable(f"it cannot be read as such ({type(error).__name__}: {error})") from error
     if table.X.shape != entry.shape or table.y.shape != entry.shape[:1]:
-        raise ValueError(f"{where} must hold {entry.shape} features; got {table.X.shape}. Replace or remove it.")
+        raise Unusable(
+            f"expected {entry.shape} features and as many targets as rows, got {table.X.shape} and {table.y.shape}"
+        )
     if entry.checksum is not None:
         right = checksum(table) == entry.checksum
     else:
         right = np.allclose([table.y[0], *table.X[0, :3]], YEAR_BEGINS, rtol=0, atol=1e-9)
     if not right:
-        raise ValueError(f"{where} must hold the numbers of '{entry.about}'; got others. Replace or remove it.")
+        raise Unusable(f"expected the numbers of '{entry.about}', got others")
+    return table
+
+
+def converted(table: Table, entry: Entry) -> Table:
+    """The same numbers in the types of the catalogue: text and other archives do not keep these."""
+    target = np.uint8 if entry.is_bytes else np.int64 if entry.is_classification else np.float64
+    types = (np.uint8 if entry.is_bytes else np.float64, target)
+    with np.errstate(invalid="ignore"):  # numbers that do not fit are found below
+        cast = Table(*(array.astype(kind, copy=False) for array, kind in zip(table, types, strict=True)))
+    for new, old in zip(cast, table, strict=True):
+        if new is not old and not np.array_equal(new, old):
+            raise ValueError(f"{old.dtype} holds what {new.dtype} cannot")
+    return cast
 
 
 def checksum(table: Table) -> str:
@@ -104,9 +149,11 @@ def dataset(table: Table, entry: Entry) -> Dataset:
 
 def download(name: str, entry: Entry) -> Table:
     """The dataset from its addresses, checked."""
-    table = entry.parse([fetch(url, name) for url in entry.urls])
-    check(table, entry, entry.urls[0])
-    return table
+    files = [fetch(url, name) for url in entry.urls]
+    try:
+        return checked(lambda: entry.parse(files), entry)
+    except Unusable as error:
+        raise missing(name, f"what {', '.join(entry.urls)} gave is not it: {error}") from error
 
 
 def fetch(url: str, name: str) -> bytes:
@@ -117,21 +164,22 @@ def fetch(url: str, name: str) -> bytes:
             pieces = iter(lambda: response.read(PIECE), b"")
             with tqdm(total=length, unit="B", unit_scale=True, desc=name, disable=length < WORTH_A_BAR) as bar:
                 raw = b"".join(piece for piece in pieces if bar.update(len(piece)) or True)
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         raise missing(name, f"{url} cannot be read ({error})") from error
     if length and len(raw) != length:
         raise missing(name, f"{url} broke off after {len(raw)} of {length} bytes")
     return raw
 
 
-def missing(name: str, reason: str) -> FileNotFoundError:
+def missing(name: str, reason: str) -> DatasetError:
     """One sentence on what to do."""
     place = given()
     looked = f"{place} (CAVITY_DATA)" if place else "a directory named by CAVITY_DATA, which is not set,"
-    return FileNotFoundError(
-        f"Dataset {name!r} is neither in {looked} nor in {cache_directory()}, and {reason}: connect to the network, "
-        f"or put {name}.npz with arrays X and y, or {name}.csv.gz with the target last, into a directory that "
-        "CAVITY_DATA names."
+    own = {"mnist": "mnist/ with the four .gz files of its source, ", "year": "YearPredictionMSD.txt, "}.get(name, "")
+    return DatasetError(
+        f"Dataset {name!r} is neither in {looked} nor in {cache_directory()}, and {reason}. Connect to the network (it "
+        f"may ask for a log-in), or put {own}{name}.npz with arrays X and y, or {name}.csv.gz with a header and the "
+        "target last, into a directory that CAVITY_DATA names."
     )
 
 
