@@ -28,9 +28,11 @@ class Nested(BlockFactor):
     rows_factor: Any
     tol: float
 
-    def check_setting(self, prior: Any, power: float) -> None:
-        if power != 1:
-            raise ValueError(f"power must be 1 with nested(): EP inside a block sees whole likelihoods; got {power=}.")
+    def check_setting(self, prior: Any, algorithm: Any) -> None:
+        if algorithm.power != 1:
+            raise ValueError(
+                f"power must be 1 with nested(): EP inside a block sees whole likelihoods; got power={algorithm.power}."
+            )
 
     def session(self, prior: Any, data: Blocks, seed: int) -> "InnerFits":
         return InnerFits(data, float(self.tol))

@@ -40,6 +40,10 @@ from cavity.factors.mixing import Mixing
 from cavity.families import DiagonalGaussian, Gaussian
 
 TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit
+NO_OWN_SITES = (
+    "blocks that share a site say what it should be by a natural-gradient step, which is not the own site that log Z "
+    "needs of each. Fit with evidence=False, or use cavity.ep() or parallel_ep(), or step=None and more draws."
+)
 
 
 @pytree
@@ -50,15 +54,20 @@ class Sampled(BlockFactor):
     step: Any  # None to match moments
     plan: Plan = field(metadata={"static": True})
 
-    def check_setting(self, prior: Any, power: float) -> None:
+    def check_setting(self, prior: Any, algorithm: Any) -> None:
         chains.numpyro_hmc()
         if not isinstance(prior, Gaussian | DiagonalGaussian) or np.ndim(prior.shift) != 1:
             raise ValueError(
                 "prior must be a Gaussian or DiagonalGaussian over one vector for sampled(); got "
                 f"{type(prior).__name__} of shape {prior.event_shape()}."
             )
-        if power == 0:
+        if algorithm.power == 0:
             raise ValueError("power must be positive with sampled(); got power=0. Use nested() or a factor of rows.")
+        if self.step is not None and algorithm.n_sites == 0:
+            raise ValueError(
+                "step must be None with cavity.adf(): nothing is remembered, so that each block would be counted by "
+                f"that fraction only; got step={float(self.step):g}. Match moments, or use cavity.ep() or sep()."
+            )
         needed = fewest(prior)
         if self.step is None and self.plan.n_chains * self.plan.n_draws < needed:
             raise ValueError(
@@ -67,7 +76,7 @@ class Sampled(BlockFactor):
             )
 
     def session(self, prior: Any, data: Blocks, seed: int) -> "Visits":
-        return Visits(prior, data, self.plan, seed)
+        return Visits(prior, data, self.plan, seed, own_sites=self.step is None)
 
 
 def sampled(
@@ -83,7 +92,8 @@ def sampled(
     Args:
         factor: that of one row, such as `cavity.factors.logit()`, or a function `log_lik(theta, datum)`.
         n_draws: kept at every visit to a block, over all chains.
-        step: None to match moments; a number ε for a natural-gradient step, which needs few draws.
+        step: None to match moments; a number ε for a natural-gradient step, which needs few draws. Then there is no
+            `adf()`, and no evidence where blocks share a site.
         n_chains: run side by side; R-hat compares them.
         n_warmup: transitions of each chain thrown away at every visit.
         sampler: "hmc", or "nuts" for tilted distributions far from Gaussian, at several times the cost.
@@ -120,7 +130,8 @@ class ByLogLik(Factor):
 class Visits(Session):
     """The random numbers of a fit, the step size of each block, and how well its chains mixed."""
 
-    def __init__(self, prior: Any, data: Blocks, plan: Plan, seed: int) -> None:
+    def __init__(self, prior: Any, data: Blocks, plan: Plan, seed: int, own_sites: bool) -> None:
+        self.no_own_sites = None if own_sites else NO_OWN_SITES
         n_blocks, dim = len(data.present), len(prior.shift)
         self.plan, self.key, self.n_asked = plan, jax.random.key(seed), 0
         self.data = jax.tree.map(np.asarray, data)

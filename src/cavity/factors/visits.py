@@ -104,10 +104,13 @@ def known_step(
 
 def log_evidence(session: Session, kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> Evidence:
     """`cavity.inference.evidence.log_evidence`: own sites first, where they are shared, then ℓ(q − α λ̂) of each."""
+    shared = np.ndim(plan.slot) < 2
+    if shared and session.no_own_sites:
+        return Evidence(np.nan, 0, True, session.no_own_sites)
     state = State(model.prior + kernel.total(sites, model), sites, None, None)
     everything = np.arange(len(model.weight))
     own = memory.read(sites, model.slot)
-    if np.ndim(plan.slot) < 2:
+    if shared:
         own = ask(session, model, state, everything, power).site
     cavity, proper = without(state.q, own, memory.present(model.weight), power)
     log_mean = session.ask(model.factor, state.q, cavity, own, everything, power).log_mean

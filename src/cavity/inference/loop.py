@@ -214,7 +214,10 @@ class Loop:
             raise ValueError(f"factor must be of the kind that was fitted, {model.factor!r}; got {factor!r}.")
         model = model._replace(factor=jax.tree.map(jnp.asarray, factor))
         plan = self.closing_plan()
-        return float(self.driver.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power).value)
+        evidence = self.driver.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)
+        if evidence.refusal:
+            raise ValueError(f"evidence_with has no answer here: {evidence.refusal}")
+        return float(evidence.value)
 
     def refuse_without_sites(self) -> None:
         """The evidence of K = 0 is that of its first pass; no sites are left of it."""
