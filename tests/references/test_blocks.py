@@ -171,6 +171,21 @@ def test_weights_are_counts_of_blocks():
     assert_trees_close(weighted.posterior, repeated.posterior, rtol=1e-6)
 
 
+def assert_looking_changes_nothing(factor, blocks, algorithm):
+    """The evidence of every sweep leaves the fit as it is, and can be asked for again."""
+    result = fit(factor, blocks, algorithm, max_sweeps=3, evidence="history", seed=1)
+    unseen = fit(factor, blocks, algorithm, max_sweeps=3, evidence=False, seed=1)
+    assert_trees_close(result.posterior, unseen.posterior, rtol=0, atol=0)
+    assert_trees_close(result.sampling, unseen.sampling, rtol=0, atol=0)
+    assert np.all(np.isfinite(result.history.log_evidence))
+    assert result.log_evidence == result.history.log_evidence[-1]
+    assert result.evidence_with(factor) == result.evidence_with(factor) == result.log_evidence
+
+
+def test_the_evidence_of_nested_ep_leaves_no_trace():
+    assert_looking_changes_nothing(nested(PROBIT), in_blocks((X, Y), 4), cavity.aep())
+
+
 # Sites from draws
 
 
@@ -269,6 +284,11 @@ def test_few_draws_by_the_natural_gradient(blocks):
     assert result.n_skipped == 0
     again = fit(factor, blocks, schedule, max_sweeps=60, seed=1)
     assert_trees_close(again.posterior, result.posterior, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("algorithm", [cavity.parallel_ep(rate=1.0), cavity.sep(batch_size=2)])
+def test_the_evidence_of_sampled_blocks_leaves_no_trace(algorithm, blocks):
+    assert_looking_changes_nothing(sampled(PROBIT, n_draws=80), blocks, algorithm)
 
 
 @pytest.mark.parametrize("algorithm", [cavity.aep(rate=0.5), cavity.dsep(2, batch_size=2, rate=0.5)])

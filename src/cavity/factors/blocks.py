@@ -83,6 +83,15 @@ class Session(abc.ABC):
     def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
         """The own sites of some blocks. `cavity` and `site` are stacked over them, `which` are their numbers."""
 
+    @abc.abstractmethod
+    def ask_aside(
+        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
+    ) -> Answer:
+        """The same for the evidence, whose questions are numbered. It must leave no trace in what `ask` says later.
+
+        The same question has the same answer, random numbers included.
+        """
+
     def end_sweep(self) -> None:
         """Called after the visits of a sweep."""
         return

@@ -15,7 +15,7 @@ class Sampling(NamedTuple):
 
     r_hat: np.ndarray
     ess: np.ndarray  # of the draws looked at
-    transitions: np.ndarray  # made by all chains, those of warm-up included
+    transitions: np.ndarray  # made by all chains, those of warm-up included and those of the evidence not
     diverging: np.ndarray  # transitions that left the region where the step size is stable
 
 

@@ -17,7 +17,7 @@ from cavity._pytree import pytree
 from cavity.factors.base import Factor
 from cavity.factors.blocks import Answer, BlockFactor, Blocks, Session
 from cavity.inference.named import ep
-from cavity.inference.result import ConvergenceWarning
+from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
 
@@ -60,13 +60,27 @@ class InnerFits(Session):
         self.rows = [take(k) for k in range(len(here))]
 
     def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
-        asked = [self.one(factor, jax.tree.map(lambda leaf, i=i: leaf[i], cavity), int(k)) for i, k in enumerate(which)]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *asked)
+        fits = self.fits(factor, cavity, which)
+        self.last.update(zip(which.tolist(), fits, strict=True))
+        return answers(fits, cavity)
 
-    def one(self, factor: Any, cavity: Any, block: int) -> Answer:
+    def ask_aside(
+        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
+    ) -> Answer:
+        return answers(self.fits(factor, cavity, which), cavity)
+
+    def fits(self, factor: Any, cavity: Any, which: np.ndarray) -> list[Result]:
+        """A fit for each of some blocks."""
+        return [self.one(factor, jax.tree.map(lambda leaf, i=i: leaf[i], cavity), int(k)) for i, k in enumerate(which)]
+
+    def one(self, factor: Any, cavity: Any, block: int) -> Result:
         """EP on the rows of a block, with a warning of its own only where nothing came of it."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = fit(factor.rows_factor, cavity, self.rows[block], ep(), tol=self.tol, start=self.last.get(block))
-        self.last[block] = result
-        return jax.tree.map(jnp.asarray, Answer(result.posterior - cavity, result.log_evidence))
+            return fit(factor.rows_factor, cavity, self.rows[block], ep(), tol=self.tol, start=self.last.get(block))
+
+
+def answers(fits: list[Result], cavity: Any) -> Answer:
+    """What fits say of their blocks, stacked."""
+    posterior = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(result.posterior for result in fits))
+    return Answer(posterior - cavity, jnp.asarray([result.log_evidence for result in fits]))

@@ -40,6 +40,7 @@ from cavity.factors.mixing import Mixing
 from cavity.families import DiagonalGaussian, Gaussian
 
 TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit
+LAST_KEY = 2**32 - 1
 NO_OWN_SITES = (
     "blocks that share a site say what it should be by a natural-gradient step, which is not the own site that log Z "
     "needs of each. Fit with evidence=False, or use cavity.ep() or parallel_ep(), or step=None and more draws."
@@ -140,14 +141,24 @@ class Visits(Session):
 
     def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
         self.n_asked += 1
-        key = jax.random.fold_in(self.key, self.n_asked)
-        data = jax.tree.map(lambda leaf: leaf[which], self.data)
-        total = log_partitions(cavity)
-        answer, draws = visit(factor, key, q, cavity, total, site, data, self.step_size[which], power)
+        answer, draws = self.draw(self.n_asked, factor, q, cavity, site, which, power)
         error = np.nan_to_num(np.asarray(draws.accepted)) - TARGET
         self.step_size[which] = np.clip(self.step_size[which] * np.exp(error), 1e-3, 1.0)
         self.mixing.add(np.asarray(draws.theta), np.asarray(draws.diverging))
         return answer
+
+    def ask_aside(
+        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
+    ) -> Answer:
+        # visits count up from one; the evidence counts down from the largest number, which they never reach
+        return self.draw(LAST_KEY - number, factor, q, cavity, site, which, power)[0]
+
+    def draw(
+        self, number: int, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float
+    ) -> tuple[Answer, Draws]:
+        """Answers with the random numbers of a question, and nothing learned from them."""
+        key, data = jax.random.fold_in(self.key, number), jax.tree.map(lambda leaf: leaf[which], self.data)
+        return visit(factor, key, q, cavity, log_partitions(cavity), site, data, self.step_size[which], power)
 
     def end_sweep(self) -> None:
         self.mixing.end_sweep()

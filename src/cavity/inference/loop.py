@@ -193,8 +193,8 @@ class Loop:
             return to_numpy(q if lift is None else self.problem.given[0] + lift(q - model.prior))
 
     def closing_plan(self) -> Plan:
-        """All rows of a slot at once, in order."""
-        return memory.plan(self.rng, self.problem.slots, None, replace=False)
+        """All rows of a slot at once. The order does not matter, and must not cost the sweeps a random number."""
+        return memory.plan(np.random.default_rng(0), self.problem.slots, None, replace=False)
 
     def log_evidence(self) -> float:
         """log Z; for K = 0 that of the first pass, at power 1 the sum of one-step-ahead predictive densities (29)."""
