@@ -238,6 +238,38 @@ def test_chains_that_disagree_are_reported():
         assert good.report().values.ess[0] > 3 * bad.report().values.ess[0]
 
 
+@pytest.mark.parametrize("n_draws", [30, 6, 1])
+@pytest.mark.parametrize("trouble", ["not finite", "never moved"])
+def test_chains_without_a_r_hat_are_reported(n_draws, trouble):
+    pytest.importorskip("numpyro")
+    draws = np.random.default_rng(0).normal(size=(5, 4, n_draws, 2))
+    if trouble == "not finite":
+        draws[2, 1, 0, 0] = np.nan
+    else:
+        draws[:] = 0.5
+    mixing = Mixing(n_warmup=1)
+    mixing.add(draws, np.zeros(5))
+    mixing.end_sweep()
+    if n_draws == 1 and trouble == "never moved":  # one draw of each chain cannot tell
+        assert mixing.report().complaint is None
+    else:
+        assert "R-hat is inf with 0 effective draws" in mixing.report().complaint
+
+
+def test_divergences_are_reported_where_they_are_many():
+    pytest.importorskip("numpyro")
+    draws = np.random.default_rng(0).normal(size=(5, 4, 24, 2))  # 500 transitions with those of warm-up
+    complaints = []
+    for diverging in ([0, 0, 3, 0, 2], [0, 0, 4, 0, 2]):
+        mixing = Mixing(n_warmup=1)
+        mixing.add(draws, np.array(diverging))
+        mixing.end_sweep()
+        complaints.append(mixing.report().complaint)
+    assert complaints[0] is None
+    assert "6 of 500 transitions diverged" in complaints[1]
+    assert "R-hat" not in complaints[1]
+
+
 # Sampling
 
 
