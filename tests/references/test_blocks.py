@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,8 @@ from cavity.factors import in_blocks, nested, sampled
 from cavity.factors.blocks import Blocks
 from cavity.factors.mixing import Mixing
 from cavity.factors.sampled import matched, natural_gradient
+from cavity.inference.driver import COMPILED
+from cavity.inference.loop import Loop
 from tests.registry import assert_trees_close
 
 RNG = np.random.default_rng(3)
@@ -184,6 +187,54 @@ def assert_looking_changes_nothing(factor, blocks, algorithm):
 
 def test_the_evidence_of_nested_ep_leaves_no_trace():
     assert_looking_changes_nothing(nested(PROBIT), in_blocks((X, Y), 4), cavity.aep())
+
+
+def test_rows_that_are_skipped_inside_a_block_are_reported():
+    def log_mean(q, x, power):
+        total = 1 + q.variance
+        value = -0.5 * jnp.sum((x - q.mean) ** 2 / total + jnp.log(2 * jnp.pi * total))
+        return jnp.where(x > 5, jnp.nan, value)
+
+    prior, x = cavity.DiagonalGaussian.from_mean([0.0], [1.0]), np.array([0.1, -0.4, 0.3, 9.0, 0.7, 0.2])
+    blocks = in_blocks(x, labels=np.arange(6) // 2)
+    with pytest.warns(cavity.ConvergenceWarning, match=r"in 1 of 3 blocks .* 1 rows skipped, and in 1 for the evid"):
+        result = cavity.fit(nested(cavity.factors.custom(log_mean)), prior, blocks, cavity.ep())
+    assert np.isfinite(result.posterior.mean)
+
+
+def test_inner_fits_that_do_not_converge_are_reported(monkeypatch):
+    short = partial(cavity.fit, max_sweeps=1)
+    monkeypatch.setattr(sys.modules["cavity.factors.nested"], "fit", short)
+    with pytest.warns(cavity.ConvergenceWarning, match=r"in 4 of 4 blocks .* 0 rows skipped, and in 0 for the evid"):
+        cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.ep(), tol=10.0, evidence=False)
+
+
+def test_nested_ep_keeps_no_more_of_a_block_than_where_to_start():
+    blocks = in_blocks((X, Y), 2)
+    session = nested(PROBIT).session(PRIOR, blocks, 0)
+    with jax.enable_x64(True):
+        cavities = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), PRIOR)
+        session.ask(nested(PROBIT), PRIOR, cavities, None, np.arange(2), 1.0)
+    for kept in session.last.values():
+        assert kept._sites is not None
+        assert kept.posterior is kept._gradient is kept._evidence_with is None
+
+
+def test_an_interrupt_inside_a_block_ends_the_fit(monkeypatch):
+    sweep, seen = Loop.sweep, []
+
+    def interrupted(loop, number, start):
+        if len(seen) == 2 and loop.problem.driver is COMPILED and number == 2:
+            raise KeyboardInterrupt
+        return sweep(loop, number, start)
+
+    monkeypatch.setattr(Loop, "sweep", interrupted)
+    with pytest.warns(cavity.ConvergenceWarning, match="Interrupted after 2 sweeps"):
+        result = cavity.fit(
+            nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.ep(), evidence=False, callback=seen.append, tol=1e-9
+        )
+    assert result.n_sweeps == 2
+    assert_trees_close(result.posterior, seen[-1].posterior, rtol=0, atol=0)
 
 
 # Sites from draws

@@ -278,6 +278,7 @@ class Loop:
             groups=None if self.algorithm.groups is None else self.problem.groups(),
             sharing_error=self.sharing_error,
             sampling=report.values if report is not None else None,
+            _ending=ending,
             _earlier=self.earlier,
             _sites=self.state.sites,
             _gradient=self.gradient,
