@@ -7,16 +7,20 @@ Moment matching takes natural parameters from them. The inverse of a sample cova
 
     Λ̂ = (S − D − 2)/(S − 1) C⁻¹,   ŝ = Λ̂ m                       (D = 1 if diagonal)
 
-are used: unbiased, but as noisy as an inverse of a sample covariance is.
+are used: unbiased for independent Gaussian draws, but as noisy as an inverse of a sample covariance is.
 
 The natural gradient never inverts it. With q = N(μ, Λ⁻¹) and the block's site λ,
 
     λ̂ = λ + ε δ,   δ_Λ = Λ − Λ C Λ,   δ_s = Λ (m − μ) + δ_Λ μ,
 
-is where moment matching would go, to first order, times ε. It is linear in m and C, which are unbiased, so that noise
-averages out over visits however few the draws of each. This is EP-η of So and Turner (2024), λ + ε (∂η/∂μ)(m̂ − μ(q)),
-except that it works in mean and covariance, not in mean and second moment: that has (C + (m − μ)(m − μ)ᵀ) in the place
-of C, which is the same at a fixed point, but makes Λ + ε δ_Λ improper where a block lies more than 1/√ε deviations off.
+is where moment matching would go, to first order, times ε. It is linear in m and C. Those are unbiased if draws are
+independent and from the tilted distribution, so that noise then averages out over visits however few the draws of each.
+Chains come near to that: what warm-up leaves of their start, and draws of one chain that are alike (C is then too
+small), are a bias that does not average out.
+
+This is EP-η of So and Turner (2024), λ + ε (∂η/∂μ)(m̂ − μ(q)), except that it works in mean and covariance, not in mean
+and second moment: that has (C + (m − μ)(m − μ)ᵀ) in the place of C, which is the same at a fixed point, but makes
+Λ + ε δ_Λ improper where a block lies more than 1/√ε deviations off.
 """
 
 from collections.abc import Callable
@@ -92,7 +96,8 @@ def sampled(
 
     Args:
         factor: that of one row, such as `cavity.factors.logit()`, or a function `log_lik(theta, datum)`.
-        n_draws: kept at every visit to a block, over all chains.
+        n_draws: kept at every visit to a block, over all chains; rounded up to a multiple of `n_chains`, so that 2 of 8
+            chains are 8.
         step: None to match moments; a number ε for a natural-gradient step, which needs few draws. Then there is no
             `adf()`, and no evidence where blocks share a site.
         n_chains: run side by side; R-hat compares them.
@@ -196,7 +201,7 @@ def visit(
 
 
 def matched(q: Any, theta: Array) -> Any:
-    """Unbiased natural parameters from draws."""
+    """Natural parameters from draws, unbiased if these are independent and Gaussian."""
     n, dim = theta.shape
     mean = jnp.mean(theta, 0)
     if isinstance(q, DiagonalGaussian):
