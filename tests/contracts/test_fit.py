@@ -37,6 +37,12 @@ def test_history_has_one_entry_per_sweep_and_evidence_where_asked():
     assert np.isnan(probit(cavity.aep(), evidence=False).log_evidence)
 
 
+def test_looking_at_the_evidence_of_groups_does_not_change_the_order_of_visits():
+    algorithm, stop = cavity.dsep(n_sites=3, rate=0.5, batch_size=4), lambda sweep: sweep.number == 3
+    looked, unseen = (probit(algorithm, evidence=evidence, callback=stop) for evidence in ("history", False))
+    np.testing.assert_array_equal(looked.posterior.shift, unseen.posterior.shift)
+
+
 def test_callback_sees_each_sweep_and_can_stop_it():
     seen = []
 

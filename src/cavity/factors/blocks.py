@@ -70,16 +70,27 @@ def check_labels(labels: Any, n_blocks: Any, n: int) -> np.ndarray:
 class Answer(NamedTuple):
     """What blocks ask for: leaves have a row for each."""
 
-    site: Any  # λ̂
+    site: Any  # λ̂, or where a session says that it does not find own sites, a part of the way there
     log_mean: Any  # ℓ_α(c)
 
 
 class Session(abc.ABC):
     """One fit's dealings with its blocks: what it learns on the way, and its random numbers."""
 
+    no_own_sites: str | None = None  # where answers are not the blocks' own sites: why not, and what to do about it
+
     @abc.abstractmethod
     def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
         """The own sites of some blocks. `cavity` and `site` are stacked over them, `which` are their numbers."""
+
+    @abc.abstractmethod
+    def ask_aside(
+        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
+    ) -> Answer:
+        """The same for the evidence, whose questions are numbered. It must leave no trace in what `ask` says later.
+
+        The same question has the same answer, random numbers included.
+        """
 
     def end_sweep(self) -> None:
         """Called after the visits of a sweep."""
@@ -99,8 +110,8 @@ class BlockFactor(Factor):
     def session(self, prior: Any, data: Blocks, seed: int) -> Session:
         """What a fit asks."""
 
-    def check_setting(self, prior: Any, power: float) -> None:
-        """Raise a ValueError for a prior or a power that this cannot handle."""
+    def check_setting(self, prior: Any, algorithm: Any) -> None:
+        """Raise a ValueError for a prior or an algorithm that this cannot handle."""
 
     def log_mean(self, q: Any, datum: Any, power: float) -> Array:
         raise ValueError(
@@ -120,7 +131,7 @@ class BlockFactor(Factor):
     def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Any:
         from cavity.factors.visits import driver_of  # it needs the names above
 
-        self.check_setting(prior, algorithm.power)
+        self.check_setting(prior, algorithm)
         return driver_of(self.session(prior, data, seed))
 
 

@@ -7,6 +7,7 @@ as far as EP inside a block is exact, which for blocks of rows of a log-concave 
 """
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -16,8 +17,9 @@ import numpy as np
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
 from cavity.factors.blocks import Answer, BlockFactor, Blocks, Session
+from cavity.inference.driver import Report
 from cavity.inference.named import ep
-from cavity.inference.result import ConvergenceWarning
+from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
 
@@ -28,9 +30,11 @@ class Nested(BlockFactor):
     rows_factor: Any
     tol: float
 
-    def check_setting(self, prior: Any, power: float) -> None:
-        if power != 1:
-            raise ValueError(f"power must be 1 with nested(): EP inside a block sees whole likelihoods; got {power=}.")
+    def check_setting(self, prior: Any, algorithm: Any) -> None:
+        if algorithm.power != 1:
+            raise ValueError(
+                f"power must be 1 with nested(): EP inside a block sees whole likelihoods; got power={algorithm.power}."
+            )
 
     def session(self, prior: Any, data: Blocks, seed: int) -> "InnerFits":
         return InnerFits(data, float(self.tol))
@@ -52,19 +56,54 @@ class InnerFits(Session):
     """A fit for each visit, which starts from the sites of the block's last one."""
 
     def __init__(self, data: Blocks, tol: float) -> None:
-        self.tol, self.last = tol, dict[int, Any]()
+        self.tol = tol
+        self.last = dict[int, Result]()  # of each block, to start from
+        self.unsettled_aside = dict[int, int]()  # fits that did not converge at each question of the last evidence
         here = np.asarray(data.present) > 0
         take = lambda k: jax.tree.map(lambda leaf: np.asarray(leaf)[k][here[k]], data.rows)
         self.rows = [take(k) for k in range(len(here))]
 
     def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
-        asked = [self.one(factor, jax.tree.map(lambda leaf, i=i: leaf[i], cavity), int(k)) for i, k in enumerate(which)]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *asked)
+        fits = self.fits(factor, cavity, which)
+        self.last.update((k, replace(result, posterior=None)) for k, result in zip(which.tolist(), fits, strict=True))
+        return answers(fits, cavity)
 
-    def one(self, factor: Any, cavity: Any, block: int) -> Answer:
-        """EP on the rows of a block, with a warning of its own only where nothing came of it."""
+    def ask_aside(
+        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
+    ) -> Answer:
+        fits = self.fits(factor, cavity, which)
+        self.unsettled_aside[number] = sum(not result.converged for result in fits)
+        return answers(fits, cavity)
+
+    def report(self) -> Report | None:
+        """A complaint where EP inside a block did not converge; a fit that skips rows never counts as converged."""
+        unsettled = [result for result in self.last.values() if not result.converged]
+        skipped = sum(int(result.history.skipped[-1]) for result in unsettled)
+        for_evidence = max(self.unsettled_aside.values(), default=0)
+        if not unsettled and not for_evidence:
+            return None
+        message = (
+            f"EP inside a block did not converge: in {len(unsettled)} of {len(self.rows)} blocks in the last sweep, "
+            f"with {skipped} rows skipped, and in {for_evidence} for the evidence. Sites of such blocks cannot be "
+            "trusted. A larger tol of cavity.factors.nested, a tighter prior or rescaled features may help."
+        )
+        return Report(None, message)
+
+    def fits(self, factor: Any, cavity: Any, which: np.ndarray) -> list[Result]:
+        """A fit for each of some blocks."""
+        return [self.one(factor, jax.tree.map(lambda leaf, i=i: leaf[i], cavity), int(k)) for i, k in enumerate(which)]
+
+    def one(self, factor: Any, cavity: Any, block: int) -> Result:
+        """EP on the rows of a block. What it warns of is reported once, at the end."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             result = fit(factor.rows_factor, cavity, self.rows[block], ep(), tol=self.tol, start=self.last.get(block))
-        self.last[block] = result
-        return jax.tree.map(jnp.asarray, Answer(result.posterior - cavity, result.log_evidence))
+        if result._ending == "interrupted":  # it kept what it had, which ends nothing but itself
+            raise KeyboardInterrupt
+        return replace(result, _gradient=None, _evidence_with=None)  # they hold on to its data
+
+
+def answers(fits: list[Result], cavity: Any) -> Answer:
+    """What fits say of their blocks, stacked."""
+    posterior = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(result.posterior for result in fits))
+    return Answer(posterior - cavity, jnp.asarray([result.log_evidence for result in fits]))

@@ -7,16 +7,20 @@ Moment matching takes natural parameters from them. The inverse of a sample cova
 
     Λ̂ = (S − D − 2)/(S − 1) C⁻¹,   ŝ = Λ̂ m                       (D = 1 if diagonal)
 
-are used: unbiased, but as noisy as an inverse of a sample covariance is.
+are used: unbiased for independent Gaussian draws, but as noisy as an inverse of a sample covariance is.
 
 The natural gradient never inverts it. With q = N(μ, Λ⁻¹) and the block's site λ,
 
     λ̂ = λ + ε δ,   δ_Λ = Λ − Λ C Λ,   δ_s = Λ (m − μ) + δ_Λ μ,
 
-is where moment matching would go, to first order, times ε. It is linear in m and C, which are unbiased, so that noise
-averages out over visits however few the draws of each. This is EP-η of So and Turner (2024), λ + ε (∂η/∂μ)(m̂ − μ(q)),
-except that it works in mean and covariance, not in mean and second moment: that has (C + (m − μ)(m − μ)ᵀ) in the place
-of C, which is the same at a fixed point, but makes Λ + ε δ_Λ improper where a block lies more than 1/√ε deviations off.
+is where moment matching would go, to first order, times ε. It is linear in m and C. Those are unbiased if draws are
+independent and from the tilted distribution, so that noise then averages out over visits however few the draws of each.
+Chains come near to that: what warm-up leaves of their start, and draws of one chain that are alike (C is then too
+small), are a bias that does not average out.
+
+This is EP-η of So and Turner (2024), λ + ε (∂η/∂μ)(m̂ − μ(q)), except that it works in mean and covariance, not in mean
+and second moment: that has (C + (m − μ)(m − μ)ᵀ) in the place of C, which is the same at a fixed point, but makes
+Λ + ε δ_Λ improper where a block lies more than 1/√ε deviations off.
 """
 
 from collections.abc import Callable
@@ -40,6 +44,11 @@ from cavity.factors.mixing import Mixing
 from cavity.families import DiagonalGaussian, Gaussian
 
 TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit
+LAST_KEY = 2**32 - 1
+NO_OWN_SITES = (
+    "blocks that share a site say what it should be by a natural-gradient step, which is not the own site that log Z "
+    "needs of each. Fit with evidence=False, or use cavity.ep() or parallel_ep(), or step=None and more draws."
+)
 
 
 @pytree
@@ -50,15 +59,20 @@ class Sampled(BlockFactor):
     step: Any  # None to match moments
     plan: Plan = field(metadata={"static": True})
 
-    def check_setting(self, prior: Any, power: float) -> None:
+    def check_setting(self, prior: Any, algorithm: Any) -> None:
         chains.numpyro_hmc()
         if not isinstance(prior, Gaussian | DiagonalGaussian) or np.ndim(prior.shift) != 1:
             raise ValueError(
                 "prior must be a Gaussian or DiagonalGaussian over one vector for sampled(); got "
                 f"{type(prior).__name__} of shape {prior.event_shape()}."
             )
-        if power == 0:
+        if algorithm.power == 0:
             raise ValueError("power must be positive with sampled(); got power=0. Use nested() or a factor of rows.")
+        if self.step is not None and algorithm.n_sites == 0:
+            raise ValueError(
+                "step must be None with cavity.adf(): nothing is remembered, so that each block would be counted by "
+                f"that fraction only; got step={float(self.step):g}. Match moments, or use cavity.ep() or sep()."
+            )
         needed = fewest(prior)
         if self.step is None and self.plan.n_chains * self.plan.n_draws < needed:
             raise ValueError(
@@ -67,7 +81,7 @@ class Sampled(BlockFactor):
             )
 
     def session(self, prior: Any, data: Blocks, seed: int) -> "Visits":
-        return Visits(prior, data, self.plan, seed)
+        return Visits(prior, data, self.plan, seed, own_sites=self.step is None)
 
 
 def sampled(
@@ -82,8 +96,10 @@ def sampled(
 
     Args:
         factor: that of one row, such as `cavity.factors.logit()`, or a function `log_lik(theta, datum)`.
-        n_draws: kept at every visit to a block, over all chains.
-        step: None to match moments; a number ε for a natural-gradient step, which needs few draws.
+        n_draws: kept at every visit to a block, over all chains; rounded up to a multiple of `n_chains`, so that 2 of 8
+            chains are 8.
+        step: None to match moments; a number ε for a natural-gradient step, which needs few draws. Then there is no
+            `adf()`, and no evidence where blocks share a site.
         n_chains: run side by side; R-hat compares them.
         n_warmup: transitions of each chain thrown away at every visit.
         sampler: "hmc", or "nuts" for tilted distributions far from Gaussian, at several times the cost.
@@ -120,7 +136,8 @@ class ByLogLik(Factor):
 class Visits(Session):
     """The random numbers of a fit, the step size of each block, and how well its chains mixed."""
 
-    def __init__(self, prior: Any, data: Blocks, plan: Plan, seed: int) -> None:
+    def __init__(self, prior: Any, data: Blocks, plan: Plan, seed: int, own_sites: bool) -> None:
+        self.no_own_sites = None if own_sites else NO_OWN_SITES
         n_blocks, dim = len(data.present), len(prior.shift)
         self.plan, self.key, self.n_asked = plan, jax.random.key(seed), 0
         self.data = jax.tree.map(np.asarray, data)
@@ -129,14 +146,24 @@ class Visits(Session):
 
     def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
         self.n_asked += 1
-        key = jax.random.fold_in(self.key, self.n_asked)
-        data = jax.tree.map(lambda leaf: leaf[which], self.data)
-        total = log_partitions(cavity)
-        answer, draws = visit(factor, key, q, cavity, total, site, data, self.step_size[which], power)
+        answer, draws = self.draw(self.n_asked, factor, q, cavity, site, which, power)
         error = np.nan_to_num(np.asarray(draws.accepted)) - TARGET
         self.step_size[which] = np.clip(self.step_size[which] * np.exp(error), 1e-3, 1.0)
         self.mixing.add(np.asarray(draws.theta), np.asarray(draws.diverging))
         return answer
+
+    def ask_aside(
+        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
+    ) -> Answer:
+        # visits count up from one; the evidence counts down from the largest number, which they never reach
+        return self.draw(LAST_KEY - number, factor, q, cavity, site, which, power)[0]
+
+    def draw(
+        self, number: int, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float
+    ) -> tuple[Answer, Draws]:
+        """Answers with the random numbers of a question, and nothing learned from them."""
+        key, data = jax.random.fold_in(self.key, number), jax.tree.map(lambda leaf: leaf[which], self.data)
+        return visit(factor, key, q, cavity, log_partitions(cavity), site, data, self.step_size[which], power)
 
     def end_sweep(self) -> None:
         self.mixing.end_sweep()
@@ -174,7 +201,7 @@ def visit(
 
 
 def matched(q: Any, theta: Array) -> Any:
-    """Unbiased natural parameters from draws."""
+    """Natural parameters from draws, unbiased if these are independent and Gaussian."""
     n, dim = theta.shape
     mean = jnp.mean(theta, 0)
     if isinstance(q, DiagonalGaussian):

@@ -5,6 +5,7 @@ two calls. First the blocks are asked, in Python; then `cavity.inference.step` i
 answers. Guards, slots and averages are those of every other fit.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,7 @@ def sweep(
     begin, infos = state, []
     for rows, slot, rate in zip(plan.rows, plan.slot, rates, strict=True):
         which = rows[rows < len(model.weight)]
-        answer = ask(session, model, state, which, setting.power)
+        answer = ask(session.ask, model, state, which, setting.power)
         state, info = known_step(model, state, Batch(rows, slot), which, answer, setting.power, rate)
         infos.append(info)
     session.end_sweep()
@@ -60,10 +61,10 @@ def sweep(
     return end, Info(*(sum(map(float, column)) for column in zip(*infos, strict=True))), cut
 
 
-def ask(session: Session, model: Model, state: State, which: np.ndarray, power: float) -> Answer:
-    """The answers of some blocks; of one whose cavity is improper, nothing, which the step skips."""
+def ask(asking: Callable[..., Answer], model: Model, state: State, which: np.ndarray, power: float) -> Answer:
+    """What a session says of some blocks; of one whose cavity is improper, nothing, which the step skips."""
     site, cavity, proper = cavities(model, state, which, power)
-    answer = session.ask(model.factor, state.q, cavity, site, which, power)
+    answer = asking(model.factor, state.q, cavity, site, which, power)
     return answer if bool(np.all(proper)) else spoil(answer, proper)
 
 
@@ -104,13 +105,16 @@ def known_step(
 
 def log_evidence(session: Session, kernel: Kernel, model: Model, sites: Any, plan: Plan, power: float) -> Evidence:
     """`cavity.inference.evidence.log_evidence`: own sites first, where they are shared, then ℓ(q − α λ̂) of each."""
+    shared = np.ndim(plan.slot) < 2
+    if shared and session.no_own_sites:
+        return Evidence(np.nan, 0, True, session.no_own_sites)
     state = State(model.prior + kernel.total(sites, model), sites, None, None)
     everything = np.arange(len(model.weight))
     own = memory.read(sites, model.slot)
-    if np.ndim(plan.slot) < 2:
-        own = ask(session, model, state, everything, power).site
+    if shared:
+        own = ask(partial(session.ask_aside, number=0), model, state, everything, power).site
     cavity, proper = without(state.q, own, memory.present(model.weight), power)
-    log_mean = session.ask(model.factor, state.q, cavity, own, everything, power).log_mean
+    log_mean = session.ask_aside(model.factor, state.q, cavity, own, everything, power, number=1).log_mean
     return closing(model, state.q, own, cavity, proper, log_mean, power)
 
 

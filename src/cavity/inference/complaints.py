@@ -38,7 +38,9 @@ def complaints(
             "Try a smaller rate, a power below 1 or a tighter prior."
         )
         found.append((ConvergenceWarning, message))
-    if evidence is not None and (evidence.left_out or not evidence.rebuilt):
+    if evidence is not None and evidence.refusal:
+        found.append((ConvergenceWarning, f"log_evidence is NaN: {evidence.refusal}"))
+    elif evidence is not None and (evidence.left_out or not evidence.rebuilt):
         reason = f"it leaves out {int(evidence.left_out)} data whose cavity or tilted distribution was improper"
         if not evidence.rebuilt:
             reason = "the data's own sites do not add up to a proper distribution"

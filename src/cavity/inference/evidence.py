@@ -20,6 +20,7 @@ class Evidence(NamedTuple):
     value: Any
     left_out: Any  # data whose term could not be formed
     rebuilt: Any  # whether q could be rebuilt from the data's own sites
+    refusal: str | None = None  # why there is none: `value` is then NaN
 
 
 @partial(jax.jit, static_argnames=("kernel", "power"))

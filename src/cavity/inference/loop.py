@@ -193,8 +193,8 @@ class Loop:
             return to_numpy(q if lift is None else self.problem.given[0] + lift(q - model.prior))
 
     def closing_plan(self) -> Plan:
-        """All rows of a slot at once, in order."""
-        return memory.plan(self.rng, self.problem.slots, None, replace=False)
+        """All rows of a slot at once. The order does not matter, and must not cost the sweeps a random number."""
+        return memory.plan(np.random.default_rng(0), self.problem.slots, None, replace=False)
 
     def log_evidence(self) -> float:
         """log Z; for K = 0 that of the first pass, at power 1 the sum of one-step-ahead predictive densities (29)."""
@@ -214,7 +214,10 @@ class Loop:
             raise ValueError(f"factor must be of the kind that was fitted, {model.factor!r}; got {factor!r}.")
         model = model._replace(factor=jax.tree.map(jnp.asarray, factor))
         plan = self.closing_plan()
-        return float(self.driver.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power).value)
+        evidence = self.driver.log_evidence(kernel, model, self.state.sites, plan, self.algorithm.power)
+        if evidence.refusal:
+            raise ValueError(f"evidence_with has no answer here: {evidence.refusal}")
+        return float(evidence.value)
 
     def refuse_without_sites(self) -> None:
         """The evidence of K = 0 is that of its first pass; no sites are left of it."""
@@ -275,6 +278,7 @@ class Loop:
             groups=None if self.algorithm.groups is None else self.problem.groups(),
             sharing_error=self.sharing_error,
             sampling=report.values if report is not None else None,
+            _ending=ending,
             _earlier=self.earlier,
             _sites=self.state.sites,
             _gradient=self.gradient,

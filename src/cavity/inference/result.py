@@ -68,6 +68,7 @@ class Result:
     groups: np.ndarray | None  # the group of each row, where there are groups; 0 too for rows of weight zero
     sharing_error: float  # with groups="auto": predicted distance from EP in posterior standard deviations, else NaN
     sampling: Any = None  # R-hat and effective sample size of every sweep, where moments were sampled
+    _ending: str = field(repr=False, default="")  # why the loop stopped: see `cavity.inference.loop`
     _earlier: int = field(repr=False, default=0)  # sweeps of the fit that this one went on from
     _sites: Any = field(repr=False, default=None)
     _gradient: Any = field(repr=False, default=None)
