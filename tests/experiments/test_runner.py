@@ -55,6 +55,15 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert not list(tmp_path.rglob("*.part"))
 
 
+@pytest.fixture
+def in_the_foreground():
+    """Interrupts arrive, even if these tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("in_the_foreground")
 def test_a_fit_that_is_interrupted_is_no_result(tmp_path):
     """A fit that is stopped returns what it has; a cell must not be kept for it."""
 

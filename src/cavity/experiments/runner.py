@@ -93,7 +93,8 @@ class Interrupted(BaseException):
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Within, an interrupt ends all; outside it is a KeyboardInterrupt as ever."""
-    if threading.current_thread() is not threading.main_thread():  # others receive no signals
+    other = threading.current_thread() is not threading.main_thread()  # receives no signals
+    if other or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for jobs in the background
         yield
         return
 
