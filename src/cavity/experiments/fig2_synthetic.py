@@ -135,7 +135,7 @@ def level_claims(panel: str, last: dict[str, float]) -> list[Claim]:
         paper = PAPER[panel].get(kind, "") if kind else ""
         what, ours = f"{name}: KL(p ‖ q) at the end", f"{value:.4f}"
         if name == "ADF":
-            claims.append(Claim(what, paper, f"{value:.1f}", "above 10", value > 10))
+            claims.append(Claim(what, paper, f"{value:.1f}", "above 20", value > 20))
         elif name.startswith("literal"):
             claims.append(Claim(what, paper, ours, remark="hovers; the level depends on the step, here 1"))
         elif name not in ("NUTS", "SVI"):
