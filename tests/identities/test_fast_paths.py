@@ -109,3 +109,12 @@ def test_batches_that_are_few_beside_the_features(algorithm):
     )
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-9)
     np.testing.assert_allclose(fast.history.change, slow.history.change, rtol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", [cavity.sep(7, rate=1.0), cavity.sep(N, rate=2.5)], ids=["sure", "searched"])
+def test_a_shared_site_is_kept_proper_with_and_without_a_factorisation(algorithm):
+    # a rate of 2.5 takes out more copies of the site than there are: then q is looked at, and the rate cut
+    fast, slow = both(cavity.factors.probit(), SIGNS, algorithm, sweeps=4, weights=None)
+    assert_trees_close(fast.posterior, slow.posterior, rtol=1e-9)
+    np.testing.assert_array_equal(fast.history.backoffs, slow.history.backoffs)
+    assert (algorithm.rate > 1) == bool(np.any(fast.history.backoffs))

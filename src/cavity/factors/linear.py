@@ -62,13 +62,15 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
         m, v = read(features)
         old = memory.read(state.sites, rows) if own else Line(jnp.zeros_like(m), jnp.zeros_like(m))
         change, used, info = answer(model.factor.likelihood, y, m, v, old, weight, proper, power)
-        return (expand(state.q, features, change, used), info), change if own else None
+        negative = jnp.sum(used * change.precision < 0)
+        return (expand(state.q, features, change, used), info, negative), change if own else None
 
     size = rows_of.chunk_size(model.data[0])
-    (move, info), changes = sum_over_chunks(visit, batch.rows, size, n_rows=len(model.weight))
+    (move, info, negative), changes = sum_over_chunks(visit, batch.rows, size, n_rows=len(model.weight))
     if not own:
         estimates, move = move, move - info.weight * site
-    rate, backed_off = proper_rate(state.q, move, rate)
+    sure = (negative == 0) & stays_proper(model, batch.slot, rate * info.weight)
+    rate, backed_off = jax.lax.cond(sure, lambda: (rate, jnp.asarray(False)), lambda: proper_rate(state.q, move, rate))
     info = info._replace(backoffs=backed_off.astype(int))
     q = state.q + rate * move
     if own:
@@ -78,6 +80,16 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
     sites = memory.file(state.sites, batch.slot, share)
     filed = memory.file(state.filed, batch.slot, estimates)
     return State(q, sites, filed, memory.file(state.filed_weight, batch.slot, info.weight)), info
+
+
+def stays_proper(model: Model, slot: Array, taken: Array) -> Array:
+    """Whether q is sure to stay proper while rows ask for no negative precision: no need to factorise it to see.
+
+    With one site for all, taking `taken` copies of it from q = prior + W λ leaves a mean of q and the prior.
+    """
+    if jnp.ndim(slot) or len(model.counts) > 1:
+        return jnp.asarray(False)
+    return (slot >= 1) | (taken <= memory.count_of(model.counts, slot))
 
 
 def init(model: Model, own: bool) -> State:
