@@ -11,17 +11,26 @@ def wrong(claims):
 
 
 def test_levels_of_figure_2():
-    last = {"ADF": 30.0, "EP": 0.001, "SEP, M = 100": 0.001, "literal SEP, M = 100": 0.2, "NUTS": 0.01}
+    last = {"ADF": 30.0, "EP": 0.001, "SEP, M = 100": 0.001, "literal SEP, M = 100": 0.1, "NUTS": 0.01}
     assert not wrong(fig2_synthetic.level_claims("a", last))
-    assert wrong(fig2_synthetic.level_claims("a", last | {"EP": 0.13, "ADF": 2.0})) == [
+    off = last | {"EP": 0.13, "ADF": 2.0, "literal SEP, M = 100": 0.001}
+    assert wrong(fig2_synthetic.level_claims("a", off)) == [
         "ADF: KL(p ‖ q) at the end",
         "EP: KL(p ‖ q) at the end",
+        "literal SEP, M = 100: KL(p ‖ q) at the end",
     ]
+
+
+def test_the_level_of_what_hovers_is_the_middle_of_its_last_sweeps():
+    result = {"score": [9.0, *[0.1, 0.3] * (fig2_synthetic.SWEEPS // 4)]}
+    assert fig2_synthetic.level("literal SEP, M = 5", result) == pytest.approx(0.2)
+    assert fig2_synthetic.level("SEP, M = 5", result) == 0.3
 
 
 def paths(**near):
     """Results of two data sets; each peer is near after so many seconds, or never."""
-    return {name: [{"near": value, "best": "step 0.1"}] * 2 for name, value in near.items()}
+    of = lambda value: {"near": value, "best": "step 0.1", "seconds": [0.1, 0.3]}
+    return {name: [of(value)] * 2 for name, value in near.items()}
 
 
 def test_times_of_figure_2():
@@ -30,7 +39,7 @@ def test_times_of_figure_2():
     held = fig2_synthetic.time_claims(named(hundred=0.01, one=0.02, nuts=0.6, svi=None))
     assert not wrong(held)
     assert held[0].ours == "60 times sooner, 0.01 s"
-    assert held[2].ours == "SVI never there"
+    assert held[2].ours == "at least 30 times sooner, 0.01 s; SVI is not there after 0.3 s on 2 of 2 data sets"
     assert len(wrong(fig2_synthetic.time_claims(named(hundred=0.01, one=0.02, nuts=0.3, svi=0.1)))) == 3
     assert "not there" in fig2_synthetic.time_claims(named(hundred=None, one=0.02, nuts=9.0, svi=None))[0].ours
 
