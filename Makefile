@@ -16,7 +16,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist loadfile --durations 15 -m "not slow"
 
-test-slow: $(VENV)/.test $(VENV)/.nuts
+test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
 fuzz: $(VENV)/.test

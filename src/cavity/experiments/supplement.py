@@ -26,11 +26,11 @@ NESTED = {"nested EP": cavity.ep(), "nested AEP": cavity.aep()}
 
 
 def cells(quick: bool, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """Ten data sets, or two small ones."""
+    """Ten data sets, or four small ones."""
     size = {"n": 1000, "dim": 6, "sweeps": 20, "draws": 400}
     if quick:
-        size = {"n": 400, "dim": 3, "sweeps": 6, "draws": 160}
-    return {f"seed-{s}": {"seed": s, **size} for s in range(1000 * seed, 1000 * seed + (2 if quick else 10))}
+        size = {"n": 400, "dim": 3, "sweeps": 15, "draws": 160}
+    return {f"seed-{s}": {"seed": s, **size} for s in range(1000 * seed, 1000 * seed + (4 if quick else 10))}
 
 
 def methods(draws: int) -> dict[str, tuple[Any, cavity.Algorithm]]:
@@ -103,7 +103,7 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
     first = {name: results[0]["paths"][name] for name in COLOURS}
     late = {name: float(np.median(curve[:, -5:])) for name, curve in curves.items()}
     limits = {name: float(np.median([result["limits"][name] for result in results])) for name in NESTED}
-    effort = {name: path["transitions"][-1] for name, path in first.items()}
+    effort = {name: int(path["transitions"][-1]) for name, path in first.items()}
     figures = {
         "median": {name: np.median(curve, 0).tolist() for name, curve in curves.items()},
         "low": {name: np.quantile(curve, 0.25, axis=0).tolist() for name, curve in curves.items()},
