@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cavity.experiments.catalogue import EXPERIMENTS
+
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; width: 100%; font-variant-numeric: tabular-nums; }
@@ -19,8 +21,12 @@ VERDICTS = {True: ("yes", "holds"), False: ("no", "does not hold"), None: ("none
 
 
 def write_report(output: Path) -> Path:
-    """report.html, from every results.json found below."""
-    found = sorted(output.glob("*/results.json"))
+    """report.html, from every results.json found below: the paper's experiments in its order, then others."""
+    names = list(EXPERIMENTS)
+    place = lambda name: names.index(name) if name in names else len(names)
+    found = sorted(
+        output.glob("*/results.json"), key=lambda path: (place(path.parent.name.removesuffix("-quick")), path)
+    )
     sections = [section(path.parent, json.loads(path.read_text(encoding="utf-8"))) for path in found]
     page = (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
