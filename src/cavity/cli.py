@@ -68,6 +68,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
 def run_experiments(experiments: list[Any], arguments: argparse.Namespace) -> int:
     """One after the other, and the report of all that is there, whatever happens on the way."""
+    from cavity.datasets import DatasetError
     from cavity.experiments.report import write_report
     from cavity.experiments.runner import reproduce
 
@@ -76,7 +77,7 @@ def run_experiments(experiments: list[Any], arguments: argparse.Namespace) -> in
         for experiment in experiments:
             try:
                 summary = reproduce(experiment, arguments.output, quick=arguments.quick, seed=arguments.seed)
-            except FileNotFoundError as error:  # a data set that is not there is no reason to leave out the others
+            except DatasetError as error:  # a data set that is not there is no reason to leave out the others
                 print(f"\n{experiment.title}: left out. {error}", file=sys.stderr)
                 status = 1
                 continue

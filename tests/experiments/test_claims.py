@@ -93,9 +93,14 @@ def test_order_in_table_1(method, gap, place):
 
 
 def test_a_comparison_counts_no_noise():
-    row = lambda ep, vi: {"EP": {"kl": ep}, "VI": {"kl": vi}, "floor": 0.01}
-    problems = {"a": row(0.001, 0.009), "b": row(0.1, 0.2), "c": row(0.3, 0.2), "d": row(0.1, 0.3)}
-    assert compare.verdict(problems, "VI", "EP").ours.startswith("VI nearer on 1 of 4 problems, EP on 2")
+    results = lambda *gaps: [{"EP": {"kl": 0.1}, "VI": {"kl": 0.1 + gap}} for gap in gaps]
+    problems = {
+        "further": results(0.1, 0.002),
+        "once nearer": results(0.1, 0.2, -0.01),
+        "nearer": results(-0.1, -0.01),
+        "a trifle": results(0.0005, 0.0006),
+    }
+    assert compare.verdict(problems, "VI", "EP").ours.startswith("VI nearer on 1 of 4 problems, EP on 1")
 
 
 def test_the_soonest_of_several_paths():

@@ -8,6 +8,7 @@ import pytest
 
 import cavity
 from cavity.cli import EXPERIMENT_IDS, main
+from cavity.datasets import DatasetError
 from cavity.experiments.catalogue import EXPERIMENTS
 from cavity.experiments.report import write_report
 from cavity.experiments.runner import Claim, Experiment, Summary, Table, reproduce
@@ -80,7 +81,7 @@ def test_a_fit_that_is_interrupted_is_no_result(tmp_path):
 
 def test_a_missing_set_does_not_end_the_others(tmp_path, capsys, monkeypatch):
     def compute(parameters):
-        raise FileNotFoundError("Dataset 'mnist' is not here")
+        raise DatasetError("Dataset 'mnist' is not here")
 
     for name in EXPERIMENT_IDS:
         whole = squares([])._replace(id=name)

@@ -118,3 +118,16 @@ def test_a_shared_site_is_kept_proper_with_and_without_a_factorisation(algorithm
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-9)
     np.testing.assert_array_equal(fast.history.backoffs, slow.history.backoffs)
     assert (algorithm.rate > 1) == bool(np.any(fast.history.backoffs))
+
+
+def test_negative_precisions_are_looked_at_before_a_shared_site_moves():
+    # far outliers of a heavy tail under a wide prior ask for so much negative precision that full steps lose q
+    rng = np.random.default_rng(2)
+    far = ACTIVATION + 5 * rng.standard_t(1.0, size=N)
+    prior = cavity.Gaussian.isotropic(D, 100.0)
+    fast, slow = both(
+        cavity.factors.student_t(1.0, 0.1), far, cavity.aep(rate=1.0), sweeps=4, prior=prior, weights=None
+    )
+    assert_trees_close(fast.posterior, slow.posterior, rtol=1e-8)
+    np.testing.assert_array_equal(fast.history.backoffs, slow.history.backoffs)
+    assert np.any(fast.history.backoffs)

@@ -31,10 +31,11 @@ METHODS = {
     "EP, diagonal": cavity.ep(),
     "VI, diagonal": cavity.vmp(),
 }
+TRIFLE = 0.001  # nats
 SWEEPS = {
     "rows": ("n_rows", (20, 50, 100, 300, 1000, 3000)),
     "separation of clusters": ("separation", (0.0, 1.0, 3.0, 10.0)),
-    "share of random labels": ("label_noise", (0.0, 0.1, 0.3, 0.6)),
+    "share of random labels": ("label_noise", (0.1, 0.3, 0.6)),  # none: that is 300 rows, above
 }
 
 QUICK = {"rows": (300,), "separation of clusters": (3.0, 10.0), "share of random labels": (0.3,)}
@@ -116,16 +117,18 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
         table.setdefault(cell.get("set") or f"{cell['sweep']}: {cell['value']:g}", []).append(result)
     middle: dict[str, Any] = {label: medians(results) for label, results in table.items()}
     claims = [
-        verdict(middle, "VI", "EP"),
-        verdict(middle, "VI, diagonal", "EP, diagonal"),
-        verdict(middle, "SEP", "VI"),
+        verdict(table, "VI", "EP"),
+        verdict(table, "VI, diagonal", "EP, diagonal"),
+        verdict(table, "SEP", "EP"),
+        verdict(table, "SEP", "VI"),
     ]
     notes = [
         f"Probit regression, prior variance {PRIOR_VARIANCE:g}, medians over {len(done) // len(middle)} repetitions; "
         f"synthetic problems have {N_FEATURES} coefficients and {N_ROWS} rows unless they are what changes.",
         "KL against a Gaussian with the moments of NUTS, worst R-hat "
-        f"{max(result['rhat'] for _, result in done.values()):.3f}: where the posterior is skewed, no Gaussian gets to "
-        "zero. Two methods are called apart where they differ by more than the floor that the number of draws sets.",
+        f"{max(result['rhat'] for _, result in done.values()):.3f}; the floor is its error, which all "
+        "methods share. It sees two moments of a posterior and no more. One method is called nearer if it is so in "
+        f"every repetition, and by {TRIFLE:g} nats in the median.",
         "* not converged within the default number of sweeps in at least half of the repetitions; ADF makes one pass.",
     ]
     return Summary({"table": middle}, claims, notes, tables_of(middle))
@@ -141,12 +144,13 @@ def medians(results: list[dict[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def verdict(middle: dict[str, Any], one: str, other: str) -> Claim:
-    """On how many problems two methods can be told apart, and which is nearer."""
-    gaps = [(row[one]["kl"] - row[other]["kl"], row["floor"]) for row in middle.values()]
-    nearer, further = sum(gap < -floor for gap, floor in gaps), sum(gap > floor for gap, floor in gaps)
-    ours = f"{one} nearer on {nearer} of {len(gaps)} problems, {other} on {further}, no telling on the others"
-    return Claim(f"{one} or {other}: which is nearer to the posterior", "", ours)
+def verdict(table: dict[str, list[dict[str, Any]]], one: str, other: str) -> Claim:
+    """On how many problems one method is nearer than another in every repetition, by more than a trifle."""
+    gaps = [np.array([result[one]["kl"] - result[other]["kl"] for result in results]) for results in table.values()]
+    nearer = sum(np.max(gap) < 0 and np.median(gap) < -TRIFLE for gap in gaps)
+    further = sum(np.min(gap) > 0 and np.median(gap) > TRIFLE for gap in gaps)
+    ours = f"{one} nearer on {nearer} of {len(gaps)} problems, {other} on {further}, neither on the others"
+    return Claim(f"{one} or {other}: which is nearer to the posterior, in every repetition", "", ours)
 
 
 def tables_of(middle: dict[str, Any]) -> list[Table]:

@@ -85,7 +85,8 @@ def step(state: State, batch: Batch, model: Model, *, power: float, rate: Array)
 def stays_proper(model: Model, slot: Array, taken: Array) -> Array:
     """Whether q is sure to stay proper while rows ask for no negative precision: no need to factorise it to see.
 
-    With one site for all, taking `taken` copies of it from q = prior + W λ leaves a mean of q and the prior.
+    With one site for all, taking `taken` copies of it from q = prior + W λ leaves a mean of q and the prior. That is
+    exact arithmetic: at extreme scales rounding may lose q all the same, and then the next visits are skipped.
     """
     if jnp.ndim(slot) or len(model.counts) > 1:
         return jnp.asarray(False)
