@@ -23,7 +23,7 @@ def cell(parameters, level):
 def test_cells_are_plain_and_of_two_sizes():
     quick, full = supplement.cells(True), supplement.cells(False, seed=3)
     assert json.loads(json.dumps(quick)) == quick
-    assert (len(quick), len(full)) == (2, 10)
+    assert (len(quick), len(full)) == (4, 10)
     assert full["seed-3000"]["seed"] == 3000
 
 
