@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cavity.experiments.catalogue import EXPERIMENTS
+from cavity.experiments.compare import COMPARE
+from cavity.experiments.runner import plain
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {"reproduction.md": ("fig2a", "fig2b", "table1", "supplement"), "comparison.md": ("compare",)}
 
@@ -41,4 +45,5 @@ def test_results_are_of_the_full_run(name):
     results = results_of(name)
     assert not results["quick"]
     assert results["claims"]
+    assert results["settings"] == plain({**EXPERIMENTS, "compare": COMPARE}[name].settings)
     assert (DOCS / "reproduction" / name / "figure.png").exists()

@@ -209,7 +209,7 @@ SETTINGS = {
     "n_features": N_FEATURES,
     "n_rows": N_ROWS,
     "n_test": N_TEST,
-    "methods": list(METHODS),
+    "methods": {name: repr(algorithm) for name, algorithm in METHODS.items()},
     "revision": 1,
 }
 COMPARE = Experiment("compare", "EP against variational inference", SETTINGS, cells, compute, collect, draw)

@@ -272,5 +272,10 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     save(figure, path)
 
 
-SETTINGS = {"prior_variance": PRIOR_VARIANCE, "test_share": TEST_SHARE, "revision": 2}
+SETTINGS = {
+    "prior_variance": PRIOR_VARIANCE,
+    "test_share": TEST_SHARE,
+    "methods": {name: repr(algorithm) for name, algorithm in ALGORITHMS.items()},
+    "revision": 2,
+}
 TABLE1 = Experiment("table1", "Table 1: six classification sets", SETTINGS, cells, compute, collect, draw)
