@@ -16,7 +16,7 @@ PRIOR_VARIANCE = 1.0
 SWEEPS = 40
 NEAR = 0.01  # nats: the level whose time is compared
 AT_THE_FLOOR = 0.005
-HOVERS = (0.02, 0.2)  # literal SEP: clearly off the floor, and not above the paper's by more than what is read off it
+HOVERS = (0.02, 0.2)  # literal SEP: off the floor and not above the paper's. Drawn when its level was known, 0.07
 SETTINGS = {
     "prior_variance": PRIOR_VARIANCE,
     "sweeps": SWEEPS,
@@ -103,7 +103,8 @@ def collect(panel: str, done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) 
         f"given for literal SEP is the median over the last {SWEEPS // 2} sweeps.",
         "Seconds are without compilation on either side, ours with the set-up of a fit. NUTS has the best of "
         f"{len(traces.WARMUPS)} warm-ups, SVI the best of {2 * len(traces.STEP_SIZES)} step sizes with all rows or 100 "
-        "at a time; both evaluate the likelihood by the function that our factors use.",
+        "at a time, for a number of steps and not for as long as NUTS; both evaluate the likelihood by the function "
+        "that our factors use.",
     ]
     curves = {name: middle(results) for name, results in of.items()}
     return Summary({"panel": panel, "curves": curves, "last": last, "floor": float(np.median(floors))}, claims, notes)
@@ -168,9 +169,8 @@ def time_claims(of: dict[str, list[dict[str, Any]]]) -> list[Claim]:
             seconds = np.median([mine["near"] for mine, _ in pairs])
             shown = f"{'at least ' if missing else ''}{ratio:.0f} times sooner, {seconds:.2g} s"
             if missing:
-                shown += (
-                    f"; {peer_name} is not there after {np.median(given):.2g} s on {missing} of {len(pairs)} data sets"
-                )
+                where = f"on {missing} of {len(pairs)} data sets"
+                shown += f"; {peer_name} is not there after {np.min(given):.2g} s or more {where}"
         remark = f"best: {of['SVI'][0]['best']}" if peer_name == "SVI" else ""
         what = f"{ours} against {peer_name}: time to {NEAR} nats"
         claims.append(Claim(what, "", shown, f"at least {bar} times sooner", ratio >= bar, remark))
