@@ -82,6 +82,9 @@ def test_numbers_of_table_1():
     assert len(wrong(table1.claims_of("pima", row_of_table_1("pima", worse=0.05)))) == 4
     assert not wrong(table1.claims_of("pima", row_of_table_1("pima", worse=-0.2)))
     assert all(claim.holds is None for claim in table1.claims_of("australian", row_of_table_1("australian", worse=0.5)))
+    for worse, n_wrong in ((0.0, 0), (0.05, 4), (-0.2, 4)):  # by another label, to be better is to be wrong too
+        row = row_of_table_1("australian", worse)
+        assert len(wrong(table1.claims_of(table1.FIRST_COLUMN, row))) == n_wrong
 
 
 @pytest.mark.parametrize(("method", "gap", "place"), [("ADF", 0.03, 0), ("SEP", -0.03, 1)])

@@ -11,7 +11,7 @@ from cavity.cli import EXPERIMENT_IDS, main
 from cavity.datasets import DatasetError
 from cavity.experiments.catalogue import EXPERIMENTS
 from cavity.experiments.report import write_report
-from cavity.experiments.runner import Claim, Experiment, Summary, Table, reproduce
+from cavity.experiments.runner import Claim, Experiment, Summary, Table, reproduce, versions
 
 CLAIM = Claim("sum <of squares>", "14", "14", "equal", True, "exactly")
 
@@ -52,6 +52,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert log == [1, 2, 3]
     results = json.loads((tmp_path / "squares" / "results.json").read_text())
     assert results["claims"][0]["ours"] == "14"
+    assert results["with"] == [versions()]
     assert (tmp_path / "squares" / "figure.png").read_bytes() == b"picture"
     assert not list(tmp_path.rglob("*.part"))
 
@@ -100,6 +101,18 @@ def test_other_parameters_are_computed_again_and_quick_results_kept_apart(tmp_pa
     assert log[6:] == [1, 2, 3]
     assert reproduce(squares(log), tmp_path, quick=True).figures == {"total": 5}
     assert (tmp_path / "squares-quick" / "results.json").exists()
+
+
+def test_results_kept_from_other_versions_are_said_to_be(tmp_path):
+    log = []
+    reproduce(squares(log), tmp_path)
+    path = tmp_path / "squares" / "cells" / "2.json"
+    kept = json.loads(path.read_text())
+    path.write_text(json.dumps({**kept, "with": {**versions(), "jax": "0.1"}}))
+    reproduce(squares(log), tmp_path)
+    assert log == [1, 2, 3]
+    results = json.loads((tmp_path / "squares" / "results.json").read_text())
+    assert results["with"] == [versions(), {**versions(), "jax": "0.1"}]
 
 
 def test_the_report_holds_every_experiment(tmp_path):

@@ -43,7 +43,7 @@ def write_report(output: Path) -> Path:
 def section(folder: Path, results: dict[str, Any]) -> str:
     """One experiment."""
     rows = "".join(row(claim) for claim in results["claims"])
-    made = ", ".join(f"{name} {value}" for name, value in results["with"].items())
+    made = "; ".join(", ".join(f"{name} {value}" for name, value in each.items()) for each in results["with"])
     notes = [*results["notes"], f"Seed {results['seed']}, {made}."]
     quick = " (quick: too small for conclusions)" if results["quick"] else ""
     return (

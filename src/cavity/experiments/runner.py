@@ -67,19 +67,22 @@ def reproduce(experiment: Experiment, output: Path, *, quick: bool = False, seed
     """Compute what is missing; write results.json and figure.png into a directory of the experiment's own."""
     folder = folder_of(experiment, output, quick)
     (folder / "cells").mkdir(parents=True, exist_ok=True)
-    done = {}
+    done, computed_with = {}, []
     cells = experiment.cells(quick, seed)
     with threadpool_limits(1, user_api="blas"), interruptible():  # threads of BLAS would wait for those of XLA
         for key in (bar := tqdm(cells, desc=experiment.id, unit="cell")):
             bar.set_postfix_str(key)
-            done[key] = cells[key], cell(experiment, folder / "cells" / f"{key}.json", cells[key])
+            kept = cell(experiment, folder / "cells" / f"{key}.json", cells[key])
+            done[key] = cells[key], kept["result"]
+            if kept["with"] not in computed_with:
+                computed_with.append(kept["with"])
     summary = experiment.collect(done)
     about = {
         "title": experiment.title,
         "quick": quick,
         "seed": seed,
         "settings": experiment.settings,
-        "with": versions(),
+        "with": computed_with,
     }
     write_json(folder / "results.json", {**about, **as_json(summary)})
     experiment.draw(summary.figures, folder / "figure.png")
@@ -116,15 +119,15 @@ def folder_of(experiment: Experiment, output: Path, quick: bool) -> Path:
 
 
 def cell(experiment: Experiment, path: Path, parameters: dict[str, Any]) -> dict[str, Any]:
-    """A result from its file, or computed now."""
+    """A result with all about it, from its file or computed now. Other versions of libraries do not undo a result."""
     about = plain({"parameters": parameters, "settings": experiment.settings})
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if {key: kept.get(key) for key in about} == about:
-            return kept["result"]
-    result = plain(experiment.compute(about["parameters"]))
-    write_json(path, {**about, "result": result, "with": versions()})
-    return result
+            return kept
+    kept = {**about, "result": plain(experiment.compute(about["parameters"])), "with": versions()}
+    write_json(path, kept)
+    return kept
 
 
 def versions() -> dict[str, str]:

@@ -13,6 +13,7 @@ from cavity.experiments.runner import Claim, Experiment, Summary, Table
 
 SETS = ("australian", "breast", "crabs", "ionosphere", "pima", "sonar")
 PRIOR_VARIANCE = 20.0  # one for all sets, of coefficients and intercept, where columns are divided by √(their number)
+FIRST_COLUMN = "australian by its first column"
 TEST_SHARE = 0.1
 PAPER_METHODS = ("ADF", "SEP", "EP")
 ALGORITHMS = {
@@ -57,7 +58,7 @@ def cells(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
     """One per set and method, all splits."""
     sets = ("crabs", "sonar") if quick else SETS
     names = [*PAPER_METHODS, *([] if quick else [n for n in (*ALGORITHMS, *LEARNED, *PEERS) if n not in PAPER_METHODS])]
-    return {
+    parts: dict[str, dict[str, Any]] = {
         f"{name}-{method.replace(' ', '').replace(',', '-')}": {
             "set": name,
             "method": method,
@@ -67,20 +68,36 @@ def cells(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
         for name in sets
         for method in names
     }
+    if not quick:
+        for method in PAPER_METHODS:
+            key = f"{FIRST_COLUMN.replace(' ', '-')}-{method}"
+            parts[key] = {"set": FIRST_COLUMN, "method": method, "n_splits": 50, "seed": seed}
+    return parts
 
 
 def compute(cell: dict[str, Any]) -> dict[str, Any]:
     """Error and log-likelihood of every split."""
-    data = load(cell["set"])
-    labels = 2.0 * data.y - 1
+    features, labels = first_column() if cell["set"] == FIRST_COLUMN else rows_of(cell["set"])
     predict = predictor(cell["method"])
     errors, log_likelihoods = [], []
     for train, test in random_splits(len(labels), cell["n_splits"], TEST_SHARE, seed=1 + cell["seed"]):
-        X = standardised(data.X, train)
+        X = standardised(features, train)
         log_probability = predict(X[train], labels[train], X[test], labels[test])
         errors.append(float(np.mean(log_probability < np.log(0.5))))
         log_likelihoods.append(float(np.mean(log_probability)))
     return {"error": errors, "log_likelihood": log_likelihoods}
+
+
+def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels ±1."""
+    data = load(name)
+    return data.X, 2.0 * data.y - 1
+
+
+def first_column() -> tuple[np.ndarray, np.ndarray]:
+    """Australian as it would be with its first column, which is 0 or 1, taken for the label, and the label for one."""
+    data = load("australian")
+    return np.column_stack([data.X[:, 1:], data.y]), 2.0 * data.X[:, 0] - 1
 
 
 def standardised(X: np.ndarray, train: np.ndarray) -> np.ndarray:
@@ -152,15 +169,19 @@ def with_nuts(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarr
 def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
     """Means and standard errors over splits, beside the paper's."""
     table: dict[str, dict[str, Any]] = {}
+    other_label: dict[str, Any] = {}
     with_ep = {cell["set"]: result for cell, result in done.values() if cell["method"] == "EP"}
     for cell, result in done.values():
         n, ep = cell["n_splits"], with_ep[cell["set"]]
-        table.setdefault(cell["set"], {})[cell["method"]] = {
+        row = other_label if cell["set"] == FIRST_COLUMN else table.setdefault(cell["set"], {})
+        row[cell["method"]] = {
             "error": spread(result["error"]),
             "log_likelihood": spread(result["log_likelihood"]),
             "less EP's": spread(np.subtract(result["log_likelihood"], ep["log_likelihood"][:n])),
         }
     claims = [*order_claims(table), *(claim for name in table for claim in claims_of(name, table[name]))]
+    if other_label:
+        claims += claims_of(FIRST_COLUMN, other_label)
     n_splits = max(cell["n_splits"] for cell, _ in done.values())
     few = f" (NUTS: the first {NUTS_SPLITS})" if any(cell["method"] == "NUTS" for cell, _ in done.values()) else ""
     notes = [
@@ -176,8 +197,8 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
         "training rows.",
         "SEP is ours that settles; the paper's is damped and stopped at convergence. ADF makes one pass.",
         "The paper's Australian row does not fit these data: its error, 0.33, is that of always naming the larger "
-        "class of the set's first column (0.322), and EP with that column as label gives 0.326, −0.630. A wrong column "
-        "as the label is a guess that explains all of its numbers; nothing in the paper says so.",
+        "class of the set's first column (0.322), and labelling by that column gives its numbers. A wrong column as "
+        "the label is a guess that explains all of its numbers; nothing in the paper says so.",
     ]
     return Summary({"table": table, "paper": PAPER}, claims, notes, tables_of(table))
 
@@ -233,16 +254,19 @@ def claims_of(name: str, row: dict[str, Any]) -> list[Claim]:
     claims = []
     for place, (score, better) in enumerate((("error", -1), ("log_likelihood", 1))):
         for i, method in enumerate(PAPER_METHODS):
-            (paper, paper_se), (ours, se) = PAPER[name][3 * place + i], row[method][score]
-            margin = better * (ours - paper) + 2 * np.hypot(se, paper_se)
+            (paper, paper_se), (ours, se) = PAPER[name.split(" ")[0]][3 * place + i], row[method][score]
+            gain, margin = better * (ours - paper), 2 * np.hypot(se, paper_se)
             judged = name != "australian" and method != "ADF"
+            bar, holds = "within two combined standard errors, or better", gain >= -margin
+            if name == FIRST_COLUMN:  # not a matter of better
+                bar, holds = "within two combined standard errors", abs(gain) <= margin
             claims.append(
                 Claim(
                     f"{name}, {method}, {score.replace('_', '-')}",
                     f"{paper:.3f} ± {paper_se:.4f}",
                     f"{ours:.3f} ± {se:.4f}",
-                    "within two combined standard errors, or better" if judged else "",
-                    bool(margin >= 0) if judged else None,
+                    bar if judged else "",
+                    bool(holds) if judged else None,
                     "other labels: see the note" if name == "australian" else "one pass" if method == "ADF" else "",
                 )
             )

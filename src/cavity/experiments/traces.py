@@ -15,7 +15,11 @@ import cavity
 
 WARMUPS = (100, 300, 1000)  # lengths that NUTS may choose from
 STEP_SIZES = (0.003, 0.01, 0.03, 0.1)  # and SVI, each constant and falling as 1/√t
-SVI_LENGTHS = {None: (3000, 100), 100: (20_000, 500)}  # steps, and how many between two looks, by rows in a step
+SVI_LENGTHS = {None: (30_000, 300), 100: (20_000, 500)}  # steps, and how many between two looks, by rows in a step
+PEERS: dict[str, dict[str, Any]] = {  # what decides the results of each, besides the problem
+    "NUTS": {"warmups": WARMUPS},
+    "SVI": {"step_sizes": STEP_SIZES, "lengths": list(SVI_LENGTHS.items())},
+}
 
 
 class Trace(NamedTuple):
