@@ -234,6 +234,40 @@ def test_a_fit_can_begin_where_another_ended(algorithm):
         probit(algorithm, start=pickle.loads(pickle.dumps(first)))
 
 
+MIXTURE = cavity.factors.mixture([0.5, 0.5], 0.3)
+POINTS = np.concatenate([X[:20] - 2.0, X[20:40] + 2.0])
+ALIKE = cavity.Gaussian.from_mean(np.zeros((2, 2)), np.stack([4 * np.eye(2)] * 2))
+APART = cavity.Gaussian.from_mean([[-1.0, -1.0], [1.0, 1.0]], np.stack([4 * np.eye(2)] * 2))
+SEVERAL = [cavity.ep(), cavity.sep(5), cavity.aep(), cavity.daep(2), cavity.daep(groups="auto")]
+
+
+@pytest.mark.parametrize("algorithm", SEVERAL, ids=["ep", "sep", "aep", "daep", "auto"])
+def test_a_fit_can_begin_at_a_distribution(algorithm):
+    result = cavity.fit(MIXTURE, ALIKE, POINTS, algorithm, start=APART)
+    assert result.converged
+    np.testing.assert_allclose(result.posterior.mean, [[-2.0, -2.0], [2.0, 2.0]], atol=0.5)
+
+
+def test_alike_components_stay_alike_unless_a_fit_begins_elsewhere():
+    stuck = cavity.fit(MIXTURE, ALIKE, POINTS, cavity.aep())
+    np.testing.assert_allclose(stuck.posterior.mean[0], stuck.posterior.mean[1], atol=1e-6)
+    assert cavity.fit(MIXTURE, ALIKE, POINTS, cavity.aep(), start=APART).log_evidence > stuck.log_evidence + 10
+
+
+def test_where_a_fit_begins_is_checked():
+    fit = lambda start, algorithm: cavity.fit(MIXTURE, ALIKE, POINTS, algorithm, start=start)
+    with pytest.raises(ValueError, match="start must be None for ADF"):
+        fit(APART, cavity.adf())
+    with pytest.raises(ValueError, match="start must be a Result, or of the prior's family and shape"):
+        fit(cavity.Gaussian.isotropic(2), cavity.ep())
+    with pytest.raises(ValueError, match="start must be a proper distribution"):
+        fit(-1.0 * APART, cavity.ep())
+    with pytest.raises(ValueError, match="start must be a Result here"):
+        probit(cavity.ep(), start=cavity.Gaussian.isotropic(2))
+    moved = probit(cavity.aep(), start=cavity.Gaussian.from_mean([3.0, -3.0], np.eye(2)))
+    assert abs(moved.posterior.kl(probit(cavity.aep()).posterior)) < 1e-9
+
+
 @pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning")
 def test_a_fit_goes_on_in_steps_as_in_one_piece():
     # the halving rate within a sweep and a schedule of the user's both know how many sweeps came before

@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from cavity._precision import to_numpy
+from cavity.families.base import are_alike, describe
 from cavity.inference import evidence as evidence_of
 from cavity.inference import memory, rates
 from cavity.inference.complaints import complaints
@@ -60,6 +61,25 @@ class Loop:
             raise ValueError("start must be a result for the same data and algorithm; its sites have other shapes.")
         if self.take_over(sites):
             self.earlier = start._earlier + start.n_sweeps
+
+    def begin_with(self, q: Any) -> None:
+        """Equal sites that make up q: a place to begin where the prior is a trap, as for alike parts of a mixture."""
+        if self.problem.slots.n_sites == 0:
+            raise ValueError("start must be None for ADF, which has no sites to begin with: give it as the prior.")
+        prior, counts = self.problem.given[0], self.problem.model.counts
+        if not are_alike(q, prior):
+            raise ValueError(
+                f"start must be a Result, or of the prior's family and shape, {describe(prior)}; got {describe(q)}."
+            )
+        if not bool(q.is_proper()):
+            raise ValueError("start must be a proper distribution; got parameters that are not finite or out of range.")
+        sites = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(counts), *leaf.shape)), q - prior)
+        if self.problem.lift is not None or shapes_of(sites) != shapes_of(self.state.sites):
+            raise ValueError(
+                "start must be a Result here: the sites of this fit have fewer numbers than the prior, and do not make "
+                "up any distribution. A shared site, as of cavity.aep(), does."
+            )
+        self.take_over((1 / jnp.sum(counts)) * sites)
 
     def take_over(self, sites: Any) -> bool:
         """Begin at these sites, unless q would be improper; whether that was done."""

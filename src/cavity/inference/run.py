@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from cavity.families.base import is_family
+from cavity.families.product import as_family
 from cavity.inference import grouping, memory
 from cavity.inference.driver import COMPILED
 from cavity.inference.loop import Loop
@@ -29,7 +31,7 @@ def fit(
     progress: bool = False,
     callback: Callable[[Sweep], Any] | None = None,
     evidence: bool | str = True,
-    start: Result | None = None,
+    start: Any = None,
 ) -> Result:
     """Approximate the posterior of θ given data, by any algorithm of the table in `cavity.inference.named`.
 
@@ -46,7 +48,8 @@ def fit(
         callback: called after every sweep with a `Sweep`; a true return value ends the fit.
         evidence: True for log Z at the end, "history" for every sweep, False for none.
         start: a result for the same data and algorithm whose sites to begin from: to go on, or with other
-            hyper-parameters. Rates that depend on the step go on too.
+            hyper-parameters. Rates that depend on the step go on too. Or a member of the prior's family to begin at,
+            for models in which the prior is a fixed point of its own, such as mixtures with alike components.
 
     >>> import cavity, numpy as np
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
@@ -60,20 +63,30 @@ def fit(
         raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
     with jax.enable_x64(True):
         sites, sharing_error = None, float("nan")
-        if algorithm.finds_groups and start is not None:
+        if algorithm.finds_groups and isinstance(start, Result):
             problem, sharing_error = with_groups(problem, start), start.sharing_error
         elif algorithm.finds_groups:
-            problem, sites, sharing_error = find_groups(problem, algorithm, limit, seed)
+            problem, sites, sharing_error = find_groups(problem, algorithm, limit, seed, start)
         loop = Loop(problem, algorithm, limit, tol, seed, evidence)
         loop.sharing_error = sharing_error
-        if start is not None:
-            loop.begin_at(start)
-        elif sites is not None:
+        if sites is not None:
             loop.take_over(sites)
+        elif start is not None:
+            begin(loop, start)
         return loop.run(progress, callback)
 
 
-def find_groups(problem: Problem, algorithm: Algorithm, limit: int, seed: int) -> tuple[Problem, Any, float]:
+def begin(loop: Loop, start: Any) -> None:
+    """Where the user wants the fit to begin."""
+    if isinstance(start, dict | tuple | list) or is_family(start):
+        loop.begin_with(as_family(start))
+    else:
+        loop.begin_at(start)
+
+
+def find_groups(
+    problem: Problem, algorithm: Algorithm, limit: int, seed: int, start: Any
+) -> tuple[Problem, Any, float]:
     """The problem with groups found after some sweeps with one shared site, that site for each, and the error left."""
     if problem.driver is not COMPILED:
         raise ValueError("groups must be an array of labels, or 'random', for data in blocks; got groups='auto'.")
@@ -81,6 +94,8 @@ def find_groups(problem: Problem, algorithm: Algorithm, limit: int, seed: int) -
         return problem, None, float("nan")
     limit = min(limit, SWEEPS_WITH_ONE_SITE)
     loop = Loop(problem, aep(algorithm.power), limit, TOL_WITH_ONE_SITE, seed, evidence=False)
+    if start is not None:
+        begin(loop, start)
     loop.settle()
     site = jax.tree.map(lambda leaf: leaf[0], loop.state.sites)
     labels, error = grouping.find(problem, loop.state.q, site, int(algorithm.n_sites), algorithm.power, seed)
