@@ -50,6 +50,11 @@ def _normal_wishart(rng: np.random.Generator, lead: Lead) -> ExpFamily:
     return families.NormalWishart.from_parameters(mean, count, df, spd(rng, lead, 2))
 
 
+def _normal_gamma(rng: np.random.Generator, lead: Lead) -> ExpFamily:
+    mean, count, shape = rng.normal(size=(*lead, 2)), rng.uniform(0.5, 3.0, lead), rng.uniform(1.5, 6.0, lead)
+    return families.NormalGamma.from_parameters(mean, count, shape, rng.uniform(0.5, 2.0, lead))
+
+
 FAMILIES = {
     "gaussian": FamilyCase(
         lambda rng, lead: families.Gaussian(rng.normal(size=(*lead, 2)), spd(rng, lead, 2)),
@@ -90,6 +95,7 @@ FAMILIES = {
         redundant=1,
     ),
     "normal-wishart": FamilyCase(_normal_wishart, redundant=1),
+    "normal-gamma": FamilyCase(_normal_gamma),
     "product": FamilyCase(_product, redundant=1),
 }
 

@@ -4,7 +4,17 @@ import jax
 import numpy as np
 import pytest
 
-from cavity.families import Beta, Categorical, DiagonalGaussian, Dirichlet, Gamma, Gaussian, NormalWishart, Wishart
+from cavity.families import (
+    Beta,
+    Categorical,
+    DiagonalGaussian,
+    Dirichlet,
+    Gamma,
+    Gaussian,
+    NormalGamma,
+    NormalWishart,
+    Wishart,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +55,10 @@ from cavity.families import Beta, Categorical, DiagonalGaussian, Dirichlet, Gamm
         (lambda: Wishart(np.ones(3), np.eye(2)), "rate"),
         (lambda: NormalWishart(np.zeros(2), 1.0, np.ones(2), np.eye(2)), "df"),
         (lambda: NormalWishart(np.zeros(2), 1.0, 3.0, np.eye(3)), "rate"),
+        (lambda: NormalGamma(0.0, 1.0, 1.0, 1.0), "shift"),
+        (lambda: NormalGamma(np.zeros(2), np.ones(2), 1.0, 1.0), "count"),
+        (lambda: NormalGamma(np.zeros((3, 2)), np.ones(3), np.ones(3), 1.0), "rate"),
+        (lambda: NormalGamma.from_parameters([np.nan], 1.0, 1.0, 1.0), "mean"),
     ],
 )
 def test_mistakes_name_the_argument(build, argument):

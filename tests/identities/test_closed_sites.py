@@ -19,10 +19,12 @@ from cavity.factors.conjugate import (
     gaussian_mean_precision,
     poisson_rate,
 )
+from cavity.factors.conjugate_mixture import mixture_of
 from cavity.factors.custom import autodiff, custom
+from cavity.factors.gaussian_mixture import gaussian_mixture
 from cavity.factors.glm import GLM
 from cavity.factors.mixture import mixture
-from cavity.families import Beta, DiagonalGaussian, Dirichlet, Gamma, Gaussian, NormalWishart
+from cavity.families import Beta, DiagonalGaussian, Dirichlet, Gamma, Gaussian, NormalGamma, NormalWishart, Product
 from tests.registry import thinned
 
 POWERS = [1.0, 0.5, 0]
@@ -51,6 +53,17 @@ NOISE = np.stack([sqrt_of(RNG.normal(size=(2, 2))) for _ in range(3)])
 SIGNED = [(x, y) for x in POINTS for y in (-1.0, 1.0)]
 REAL = [(x, y) for x in POINTS for y in (0.4, 5.0)]
 
+
+def mixed(components: Any) -> Product:
+    return Product({"weights": Dirichlet([0.7, 3.0, 1.5]), "components": components})
+
+
+MEANS, COUNTS = np.array([[0.4, -1.0], [2.0, 1.0], [-1.0, 3.0]]), np.array([2.0, 0.5, 7.0])
+FULL = NormalWishart.from_parameters(MEANS, COUNTS, [1.5, 4.0, 20.0], np.linalg.inv(10 * NOISE))
+SPHERICAL = NormalGamma.from_parameters(MEANS, COUNTS, [0.6, 4.0, 20.0], [1.0, 0.3, 40.0])
+SHAPES = np.array([[0.6, 4.0], [3.0, 1.0], [20.0, 7.0]])
+DIAGONAL = NormalGamma.from_parameters(MEANS[..., None], SHAPES + 1, SHAPES, 2 * SHAPES**0.5)
+
 CASES = {
     "probit": Case(GLM(likelihoods.Probit()), [ROUND, WIDE], SIGNED),
     "probit diagonal": Case(GLM(likelihoods.Probit()), [FLAT], SIGNED),
@@ -68,6 +81,15 @@ CASES = {
     "gaussian mean and precision": Case(
         gaussian_mean_precision(), [NormalWishart.from_parameters([0.4, -1.0], 2.0, 5.0, np.eye(2))], POINTS
     ),
+    "gaussian mean and one precision": Case(
+        gaussian_mean_precision(), [NormalGamma.from_parameters([0.4, -1.0], 2.0, 5.0, 1.0)], POINTS
+    ),
+    "mixture of poissons": Case(
+        mixture_of(poisson_rate()), [mixed(Gamma([0.7, 3.0, 5.0], [1.0, 0.3, 1.0]))], [0.0, 4.0, 15.0]
+    ),
+    "gaussian mixture, full": Case(gaussian_mixture(), [mixed(FULL)], POINTS),
+    "gaussian mixture, spherical": Case(gaussian_mixture(), [mixed(SPHERICAL)], POINTS),
+    "gaussian mixture, diagonal": Case(gaussian_mixture(), [mixed(DIAGONAL)], POINTS),
 }
 
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from cavity.families import Beta, Dirichlet, Gamma, NormalWishart, Wishart
+from cavity.families import Beta, Dirichlet, Gamma, NormalGamma, NormalWishart, Wishart
 from tests.registry import FAMILIES, member
 
 
@@ -34,6 +34,9 @@ def test_the_negative_of_a_proper_member_is_improper(name):
         Dirichlet(np.array([1.0, 0.0])),
         Wishart(1.0, np.eye(2)),
         NormalWishart(np.zeros(2), 1.0, 1.0, np.eye(2)),
+        NormalGamma(np.zeros(2), 1.0, 0.0, 1.0),
+        NormalGamma(np.zeros(2), 0.0, 1.0, 1.0),
+        NormalGamma(np.ones(2), 1.0, 1.0, 1.0),
         NormalWishart(2 * np.ones(2), 1.0, 4.0, np.eye(2)),
     ],
 )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cavity.families import Bernoulli, Beta, Categorical, Dirichlet, Gamma, NormalWishart, Product, Wishart
+from cavity.families import Bernoulli, Beta, Categorical, Dirichlet, Gamma, NormalGamma, NormalWishart, Product, Wishart
 
 INF = np.inf
 NORMAL_WISHART = NormalWishart.from_parameters([0.0, 0.0], 1.0, 4.0, np.eye(2))
@@ -29,6 +29,8 @@ NORMAL_WISHART = NormalWishart.from_parameters([0.0, 0.0], 1.0, 4.0, np.eye(2))
         (Wishart(4.0, np.eye(2)), -np.eye(2)),
         (Wishart(4.0, np.eye(2)), np.ones((2, 2))),
         (NORMAL_WISHART, (np.zeros(2), -np.eye(2))),
+        (NormalGamma(np.zeros(2), 1.0, 2.0, 1.0), (np.zeros(2), -1.0)),
+        (NormalGamma(np.zeros(2), 1.0, 2.0, 1.0), (np.zeros(2), INF)),
         (Product({"a": Gamma(0.5, 1.0), "b": Beta(2.0, 2.0)}), {"a": 0.0, "b": 3.0}),
     ],
 )

@@ -16,7 +16,9 @@ from cavity.factors.conjugate import (
     gaussian_mean_precision,
     poisson_rate,
 )
+from cavity.factors.conjugate_mixture import mixture_of
 from cavity.factors.custom import autodiff, custom
+from cavity.factors.gaussian_mixture import gaussian_mixture
 from cavity.factors.glm import GLM
 from cavity.factors.mixture import mixture
 from cavity.factors.nested import nested
@@ -34,10 +36,12 @@ __all__ = [
     "exponential",
     "gaussian",
     "gaussian_mean_precision",
+    "gaussian_mixture",
     "glm",
     "in_blocks",
     "logit",
     "mixture",
+    "mixture_of",
     "nested",
     "offset_of",
     "poisson",

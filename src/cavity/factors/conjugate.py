@@ -17,7 +17,7 @@ from jax.scipy.special import gammaln
 from cavity import linalg
 from cavity._pytree import pytree
 from cavity.factors.base import Factor, as_rows, of_user, scalar_of_user
-from cavity.families import Beta, Dirichlet, Gamma, NormalWishart
+from cavity.families import Beta, Dirichlet, Gamma, NormalGamma, NormalWishart
 from cavity.families.base import are_alike, describe, dot
 from cavity.special import LOG_SQRT_2PI
 
@@ -86,8 +86,8 @@ def exponential() -> Conjugate:
 
 
 def gaussian_mean_precision() -> Conjugate:
-    """Points of a Gaussian with unknown mean and precision: q is a NormalWishart."""
-    return Conjugate(_normal_wishart, _minus_log_root, _check_points)
+    """Points of a Gaussian with unknown mean and precision: q is a NormalWishart or a NormalGamma."""
+    return Conjugate(_mean_precision, _minus_log_root, _check_points)
 
 
 # Functions of the module rather than lambdas: a factor built twice is then compiled once.
@@ -109,8 +109,12 @@ def _gamma_of_time(q: Gamma, time: Array) -> Gamma:
     return Gamma(jnp.ones_like(time), time)
 
 
-def _normal_wishart(q: NormalWishart, x: Array) -> NormalWishart:
-    return NormalWishart(x, jnp.ones_like(q.count), jnp.ones_like(q.df), linalg.outer(x))
+def _mean_precision(q: NormalWishart | NormalGamma, x: Array) -> NormalWishart | NormalGamma:
+    if isinstance(q, NormalWishart):
+        return NormalWishart(x, jnp.ones_like(q.count), jnp.ones_like(q.df), linalg.outer(x))
+    x = x.reshape(q.shift.shape)  # of a row (D,), a precision for each entry: (D, 1)
+    half = jnp.full_like(q.shape, 0.5)
+    return NormalGamma(x, jnp.ones_like(q.count), half * x.shape[-1], half * jnp.sum(x**2, axis=-1))
 
 
 def _zero(datum: Any) -> Array:
@@ -148,7 +152,8 @@ def _check_times(prior: Any, time: Any) -> np.ndarray:
 
 
 def _check_points(prior: Any, x: Any) -> np.ndarray:
-    return _check(prior, NormalWishart, "shift", x, np.isfinite, "finite numbers")
+    family = NormalGamma if isinstance(prior, NormalGamma) else NormalWishart
+    return _check(prior, family, "shift", x, np.isfinite, "finite numbers")
 
 
 def _check(prior: Any, family: type, like: str, data: Any, good: Callable[[Any], Any], wanted: str) -> np.ndarray:

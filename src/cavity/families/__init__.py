@@ -6,6 +6,7 @@ from cavity.families.diagonal import DiagonalGaussian
 from cavity.families.dirichlet import Beta, Dirichlet
 from cavity.families.gamma import Gamma
 from cavity.families.gaussian import Gaussian
+from cavity.families.normal_gamma import NormalGamma
 from cavity.families.normal_wishart import NormalWishart
 from cavity.families.product import Product, as_family
 from cavity.families.wishart import Wishart
@@ -19,6 +20,7 @@ __all__ = [
     "ExpFamily",
     "Gamma",
     "Gaussian",
+    "NormalGamma",
     "NormalWishart",
     "Product",
     "Wishart",

@@ -139,6 +139,47 @@ def _(dim: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
     return half, tangents[0] / _with_slope(lambda x: wishart_excess(x, dim), half)[1]
 
 
+def half_step(half: Array, change: Array, dim: int) -> Array:
+    """The h with s(x + h) = s(x) + `change`, s = `wishart_excess`; for D = 1, s(x) = log x − ψ(x).
+
+    From x on, where it needs a step or two, and with the digits of h rather than of x + h. Not differentiable.
+    """
+    excess = wishart_excess(half, dim)
+    start = jnp.log(half) - jnp.log1p(change / excess)
+    return _excess_root(lambda x: wishart_excess(x, dim), excess + change, start) - half
+
+
+def dirichlet_step(alpha: Array, gain: Array) -> Array:
+    """The δ with E[log x_j] under α + δ higher by `gain` than under α. Not differentiable.
+
+    Newton in log (α + δ) with the inverse Hessian by Sherman–Morrison, as for `dirichlet_concentration` below, from
+    the first order on: where concentrations are large that is nearly the answer.
+    """
+    total, excess, sum_of = jnp.sum(alpha), log_minus_digamma, lambda x: jnp.sum(x, axis=-1, keepdims=True)
+
+    def towards(delta: Array, missing: Array) -> Array:
+        near = alpha + delta
+        bend, bend_total = _bend(near), _bend(sum_of(near))
+        spread, width = near / (1 + bend), near * bend / (1 + bend)  # 1/ψ′ and a − 1/ψ′
+        spare = sum_of(width) - sum_of(near) * bend_total / (1 + bend_total)
+        return spread * (missing + sum_of(spread * missing) / spare) / near
+
+    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
+        _, step, count = carry
+        return jnp.any(jnp.abs(step) > 1e-9) & (count < 100)  # convergence is quadratic: the next would be 1e-18
+
+    def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        delta, _, count = carry
+        change = sum_of(delta)
+        rise = jnp.log1p(delta / alpha) - (excess(alpha + delta) - excess(alpha))
+        rise_total = jnp.log1p(change / total) - (excess(total + change) - excess(total))
+        step = jnp.clip(towards(delta, gain - rise + rise_total), -3.0, 3.0)
+        return delta + (alpha + delta) * jnp.expm1(step), step, count + 1
+
+    start = jnp.zeros_like(gain)
+    return jax.lax.while_loop(unfinished, advance, (start, jnp.ones_like(gain), jnp.zeros((), int)))[0]
+
+
 @jax.custom_jvp
 @jax.jit
 def dirichlet_concentration(mean_log: Array) -> Array:

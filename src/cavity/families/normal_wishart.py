@@ -112,6 +112,10 @@ class NormalWishart(ExpFamily):
         return 0.5 * means + wishart_kl(self.df, chol, other.df, other._inverse_scale_cholesky())
 
     @in_float64
+    def distance(self, other: Self) -> Array:
+        return jnp.sqrt(self.kl(other) + other.kl(self))  # ⟨Δη, Δμ⟩, whose raw moments would cancel
+
+    @in_float64
     def is_proper(self) -> Array:
         count, df = jnp.asarray(self.count), jnp.asarray(self.df)
         scalars = (count > 0) & jnp.isfinite(count) & (df > np.shape(self.shift)[-1] - 1) & jnp.isfinite(df)
