@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from cavity.families import Gamma
-from cavity.families.inverse import dirichlet_concentration, gamma_shape, wishart_df, wishart_half
+from cavity.families.inverse import (
+    dirichlet_concentration,
+    dirichlet_step,
+    gamma_shape,
+    half_step,
+    wishart_df,
+    wishart_half,
+)
 
 GRID = np.geomspace(1e-6, 1e8, 43)
 EPS = np.finfo(float).eps
@@ -120,3 +127,23 @@ def test_solvers_work_inside_vmap_and_do_not_mix_rows():
     batched = run(jax.vmap(gamma_shape), excess)
     single = np.array([run(gamma_shape, s) for s in excess])
     np.testing.assert_allclose(batched, single, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_steps_of_degrees_of_freedom_keep_their_digits(dim):
+    excess = lambda x: dim * mp.log(x + mp.mpf(dim - 1) / 2) - sum(psi(0, x + mp.mpf(i) / 2) for i in range(dim))
+    for half in (0.05, 0.7, 30.0, 1e6):
+        steps = np.array([-0.9 * half, -0.2 * half, 1e-3, 0.5, 5.0 * half])
+        change = np.array([float(excess(mp.mpf(half) + mp.mpf(h)) - excess(mp.mpf(half))) for h in steps])
+        found = run(half_step, np.array([half]), change[:, None], dim)[:, 0]
+        np.testing.assert_allclose(found, steps, rtol=1e-10, atol=4 * EPS * half)
+
+
+@pytest.mark.parametrize("alpha", [[0.01, 1.0, 3.0], [5.0, 20.0, 1.0], [1e6, 2e5, 3.0]])
+def test_steps_of_concentrations_keep_their_digits(alpha):
+    steps = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [2.0, 0.3, -0.9], [0.2, -0.4, 0.6]])
+    steps = np.maximum(steps, -0.9 * np.array(alpha))
+    rise = lambda a, h: psi(0, mp.mpf(a) + mp.mpf(h)) - psi(0, a)
+    gain = [[rise(a, h) - rise(sum(alpha), mp.fsum(row)) for a, h in zip(alpha, row, strict=True)] for row in steps]
+    found = run(dirichlet_step, np.array(alpha), np.array(gain, dtype=float))
+    np.testing.assert_allclose(found, steps, rtol=1e-9, atol=1e-9)

@@ -14,6 +14,11 @@ from cavity.factors.conjugate_mixture import ConjugateMixture, all_but, check_pa
 from cavity.factors.matching import change_of_weights, parts_of
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
 from cavity.families.base import describe
+from cavity.inference import kernel as general
+from cavity.inference.kernel import Kernel, Model
+from cavity.inference.memory import Plan
+from cavity.inference.pull import all_finite, select
+from cavity.inference.step import Info, State, each
 
 
 @pytree
@@ -32,19 +37,27 @@ class GaussianMixture(ConjugateMixture):
         return site, log_means[0]
 
     def sum_of_sites(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
-        """Σ_n w_n λ̂_n over the rows of x from one cavity, and ℓ_α of each."""
+        """Σ_n w_n λ̂_n over the rows of x from one cavity, and ℓ_α of each; rows where it is not finite are left out."""
         parts, concentration = parts_of(cavity["components"]), jnp.asarray(cavity["weights"].concentration)
         s = parts.squares(x)
         logs = self._log_joints(cavity, parts, s, power)
-        taken = jax.nn.softmax(logs)
+        log_means = jax.nn.logsumexp(logs, axis=-1)
+        good = lambda values, other: jnp.where(
+            jnp.isfinite(log_means).reshape(-1, *[1] * (values.ndim - 1)), values, other
+        )
+        x, s, weight = good(x, 0.0), good(s, 0.0), good(weight, 0.0)
+        taken = jax.nn.softmax(good(logs, 0.0))
         components = parts.total(x, weight, parts.match(s, taken, all_but(taken), power))
         weights = Dirichlet(weight @ change_of_weights(concentration, taken, power))
         total = Product({"weights": weights, "components": components})
-        return (1 / power) * total if power else total, jax.nn.logsumexp(logs, axis=-1)
+        return (1 / power) * total if power else total, log_means
 
     def _log_joints(self, q: Product, parts: Any, s: Array, power: float) -> Array:
         """ℓ_α(j) of every row, (n, J)."""
         return log_mean_weights(q["weights"].concentration, power) + parts.log_mean(s, power)
+
+    def kernel(self, prior: Any) -> Kernel:
+        return KERNEL
 
     def smooth(self) -> ConjugateMixture:
         return mixture_of(self.component)
@@ -64,6 +77,35 @@ class GaussianMixture(ConjugateMixture):
             got = f"shape {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
             raise ValueError(f"data must be a matrix with one row per datum and {shape[1]} columns; got {got}.")
         return data
+
+
+def together(
+    factor: GaussianMixture, q: Product, site: Product, present: Array, x: Array, weight: Array, power: float
+) -> tuple[Product, Info]:
+    """Σ w_n δ_n over rows that share a site, without forming the pull of each. The scales of sites are left out."""
+    cavity = q - (power * present) * site
+    proper = cavity.is_proper()
+    total, log_means = factor.sum_of_sites(select(proper, cavity, q), x, weight, power)
+    usable = proper & all_finite(total)
+    valid = usable & jnp.isfinite(log_means)
+    used = jnp.sum(jnp.where(valid, weight, 0.0))
+    move = jax.tree.map(lambda new, old: jnp.where(usable, new - used * old, 0.0), total, site)
+    return move, Info(used, jnp.sum(~valid & (weight > 0)), jnp.zeros((), int), jnp.zeros(()))
+
+
+def sweep(
+    state: State, model: Model, plan: Plan, rates: Array, *, power: float, mode: bool | None
+) -> tuple[State, Info]:
+    """Batches that share a site by sums; others row by row."""
+    return general.sweep(state, model, plan, rates, power=power, together=together if mode else each)
+
+
+def remembered(model: Model, weight: Any, plan: Plan, rates: Any) -> bool:
+    """Whether rows share sites that are kept. Only what is kept nowhere, ADF, needs the scales of its sites."""
+    return plan.slot.ndim == 1 and bool(np.all(np.asarray(plan.slot) < len(model.counts)))
+
+
+KERNEL = general.GENERAL._replace(sweep=sweep, mode=remembered)
 
 
 def gaussian_mixture() -> GaussianMixture:

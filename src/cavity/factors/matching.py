@@ -7,10 +7,8 @@ they are written as differences from the cavity, and keep their digits however m
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 
 from cavity import linalg
 from cavity._pytree import pytree
@@ -49,8 +47,9 @@ class Wisharts:
 
     def squares(self, x: Array) -> Array:
         """s = dᵀ R⁻¹ d of every row of x and component, (n, J)."""
-        half = jax.vmap(lambda chol, mean: solve_triangular(chol, (x - mean).T, lower=True))(self.chol, self.mean)
-        return jnp.sum(half**2, axis=1).T
+        root = linalg.inverse_transpose(self.chol)
+        half = jnp.einsum("njd,jde->nje", x[:, None] - self.mean, root)
+        return jnp.sum(half**2, axis=-1)
 
     def log_mean(self, s: Array, power: float) -> Array:
         """ℓ_α of N(x; μ, W⁻¹)."""
@@ -78,7 +77,7 @@ class Wisharts:
         change += dim * (jnp.log1p(power * taken / self.df) - taken * jnp.log1p(power / self.df))
         half = 0.5 * (self.df - dim + 1)
         excess = wishart_excess(half + 0.5 * power, dim) - wishart_excess(half, dim)
-        shape = 2 * half_step(jnp.broadcast_to(half, s.shape), change + taken * excess, dim)
+        shape = 2 * half_step(half, change + taken * excess, dim)
         scale = (shape - power * taken) / across
         square = (1 + scale) * gain * seen / along + count * step**2
         return Matched(count * (tau * taken - self.count * spread / dim), count * step, square, shape, scale)
@@ -146,7 +145,7 @@ class Gammas:
         ratio = jnp.log1p(more / self.shape) - jnp.log1p(gain * s)
         excess = log_minus_digamma(self.shape + more) - log_minus_digamma(self.shape)
         change = jnp.log1p(taken * jnp.expm1(ratio)) - taken * ratio + taken * excess
-        shape = half_step(jnp.broadcast_to(self.shape, s.shape), change, 1)
+        shape = half_step(self.shape, change, 1)
         scale = self.rate * (shape - self.shape * taken * jnp.expm1(ratio)) / along
         return Matched(count * (tau * taken - self.count * spread / dim), count * step, count * step**2, shape, scale)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.special import gammaln
 
@@ -17,7 +18,22 @@ Carry = tuple[Array, Array, Array, Array, Array]  # bracket, iterate, last step,
 
 LOG_RANGE = 100.0  # every unknown is sought in (e⁻¹⁰⁰, e¹⁰⁰)
 SERIES_FROM = 10.0  # where eight terms of Stirling's series are exact in double precision
+FARTHEST = 1.0  # change of a logarithm up to which `half_step` interpolates
+ORDER = np.arange(20)
+ANGLES = (ORDER + 0.5) * np.pi / 20
+NODES = FARTHEST * np.cos(ANGLES)  # Chebyshev's: exact to rounding for functions as smooth as these
+RISING = np.polynomial.polynomial.polyfromroots(-np.arange(SERIES_FROM))  # a (a + 1) … (a + 9)
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B₂, B₄, …, B₁₆
+
+
+def _powers_from_values() -> np.ndarray:
+    """The matrix that takes values at the nodes to the coefficients of the polynomial through them."""
+    to_chebyshev = np.cos(np.outer(ORDER, ANGLES)) * np.where(ORDER == 0, 1.0, 2.0)[:, None] / 20
+    of_each = [np.polynomial.chebyshev.cheb2poly(row) for row in np.eye(20)]
+    return np.stack([np.pad(powers, (0, 20 - len(powers))) for powers in of_each], axis=1) @ to_chebyshev
+
+
+TO_POWERS = _powers_from_values()
 
 
 @jax.jit
@@ -49,10 +65,16 @@ def log_minus_digamma(a: Array) -> Array:
     # Below the series' reach, ψ(a) = ψ(a + 10) − Σ_{k<10} 1/(a + k).
     small = a < SERIES_FROM
     low = jnp.where(small, a, 1.0)
-    steps = sum(1 / (low + k) for k in range(int(SERIES_FROM))) - jnp.log1p(SERIES_FROM / low)
+    steps = _ratio_of_steps(low) - jnp.log1p(SERIES_FROM / low)
     high = jnp.where(small, a + SERIES_FROM, a)
     series = _horner([b / (2 * k) for k, b in enumerate(BERNOULLI, start=1)], 1 / high**2)
     return 0.5 / high + series + jnp.where(small, steps, 0.0)
+
+
+def _ratio_of_steps(a: Array) -> Array:
+    """Σ_{k<10} 1/(a + k) as one division: P′(a)/P(a) with P(a) = ∏ (a + k), whose coefficients are all positive."""
+    slope = np.polynomial.polynomial.polyder(RISING)
+    return _polynomial(slope, a) / _polynomial(RISING, a)
 
 
 @jax.jit
@@ -140,20 +162,27 @@ def _(dim: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
 
 
 def half_step(half: Array, change: Array, dim: int) -> Array:
-    """The h with s(x + h) = s(x) + `change`, s = `wishart_excess`; for D = 1, s(x) = log x − ψ(x).
+    """The h with s(x + h) = s(x) + `change`, s = `wishart_excess`; for D = 1, s(x) = log x − ψ(x). Not differentiable.
 
-    From x on, where it needs a step or two, and with the digits of h rather than of x + h. Not differentiable.
+    `change` has more axes in front than x: many changes from few places. The inverse of log s, nearly a straight line
+    in log x, is interpolated around each place, and Newton's method is left for changes that go far.
     """
     excess = wishart_excess(half, dim)
-    start = jnp.log(half) - jnp.log1p(change / excess)
-    return _excess_root(lambda x: wishart_excess(x, dim), excess + change, start) - half
+    rise = jnp.log1p(change / excess)
+    root = lambda rise, start: _excess_root(lambda x: wishart_excess(x, dim), excess * jnp.exp(rise), start)
+    nodes = NODES.reshape(-1, *[1] * half.ndim)
+    ratio = jnp.log(root(nodes, jnp.log(half) - nodes) / half) / nodes
+    near = jnp.clip(rise, -FARTHEST, FARTHEST)
+    log_ratio = near * _polynomial(jnp.tensordot(TO_POWERS, ratio, 1), near / FARTHEST)
+    far = lambda start: jnp.where(jnp.abs(rise) > FARTHEST, jnp.log(root(rise, start + jnp.log(half)) / half), start)
+    return half * jnp.expm1(jax.lax.cond(jnp.any(jnp.abs(rise) > FARTHEST), far, lambda start: start, log_ratio))
 
 
 def dirichlet_step(alpha: Array, gain: Array) -> Array:
-    """The δ with E[log x_j] under α + δ higher by `gain` than under α. Not differentiable.
+    """The δ with E[log x_j] under α + δ higher by `gain`, (…, J), than under α, (J,). Not differentiable.
 
-    Newton in log (α + δ) with the inverse Hessian by Sherman–Morrison, as for `dirichlet_concentration` below, from
-    the first order on: where concentrations are large that is nearly the answer.
+    Newton in log (α + δ), with the inverse Hessian by Sherman–Morrison as for `dirichlet_concentration` below, and with
+    the digits of δ rather than of α + δ.
     """
     total, excess, sum_of = jnp.sum(alpha), log_minus_digamma, lambda x: jnp.sum(x, axis=-1, keepdims=True)
 
@@ -164,10 +193,6 @@ def dirichlet_step(alpha: Array, gain: Array) -> Array:
         spare = sum_of(width) - sum_of(near) * bend_total / (1 + bend_total)
         return spread * (missing + sum_of(spread * missing) / spare) / near
 
-    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
-        _, step, count = carry
-        return jnp.any(jnp.abs(step) > 1e-9) & (count < 100)  # convergence is quadratic: the next would be 1e-18
-
     def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         delta, _, count = carry
         change = sum_of(delta)
@@ -176,7 +201,9 @@ def dirichlet_step(alpha: Array, gain: Array) -> Array:
         step = jnp.clip(towards(delta, gain - rise + rise_total), -3.0, 3.0)
         return delta + (alpha + delta) * jnp.expm1(step), step, count + 1
 
-    start = jnp.zeros_like(gain)
+    # convergence is quadratic: after a step of 1e-9 there is nothing left
+    unfinished = lambda carry: jnp.any(jnp.abs(carry[1]) > 1e-9) & (carry[2] < 100)
+    start = alpha * jnp.expm1(jnp.clip(towards(jnp.zeros_like(alpha), gain), -3.0, 3.0))
     return jax.lax.while_loop(unfinished, advance, (start, jnp.ones_like(gain), jnp.zeros((), int)))[0]
 
 
@@ -250,6 +277,14 @@ def _horner(coefficients: list[float], x: Array) -> Array:
 
 def _with_slope(function: Callable[[Array], Array], at: Array) -> tuple[Array, Array]:
     return jax.jvp(function, (at,), (jnp.ones_like(at),))
+
+
+def _polynomial(coefficients: Array, x: Array) -> Array:
+    """Σ_k c_k xᵏ by Horner's rule, c on the first axis; Clenshaw's recurrence makes XLA compute terms again."""
+    value = jnp.zeros_like(x)
+    for c in coefficients[::-1]:
+        value = value * x + c
+    return value
 
 
 def _excess_root(function: Callable[[Array], Array], excess: Array, start: Array) -> Array:

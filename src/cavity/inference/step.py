@@ -3,6 +3,7 @@
 K and the batch size are array shapes, power and rate are numbers.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -42,22 +43,38 @@ class Info(NamedTuple):
     log_scale: Any  # Σ w_n log s_n, the scales of the sites: equation (24)
 
 
+def each(factor: Any, q: Any, site: Any, present: Any, data: Any, weight: Array, power: float) -> tuple[Any, Info]:
+    """Σ w_n δ_n over rows that share a site, from the pull of each."""
+    one = partial(pull, factor, q, site, present=present, power=power)
+    return summarise(jax.vmap(one)(data), weight)
+
+
 def step(
-    state: State, batch: Batch, data: Any, weight: Array, count: Array, *, factor: Any, power: float, rate: Any
+    state: State,
+    batch: Batch,
+    data: Any,
+    weight: Array,
+    count: Array,
+    *,
+    factor: Any,
+    power: float,
+    rate: Any,
+    together: Callable[..., tuple[Any, Info]] = each,
 ) -> tuple[State, Info]:
     """Visit M data: q += ε Σ w_n δ_n and λ_k += (ε/W_k) Σ w_n δ_n over the batch's data in slot k.
 
     `data` and `weight` hold all rows, `count` the total weight W_k of each slot. Where rows share a slot only sums
-    are formed, never one site per datum.
+    are formed, never one site per datum; `together` forms them.
     """
     site, present = memory.read(state.sites, batch.slot), memory.present(memory.count_of(count, batch.slot))
-    one = partial(pull, factor, power=power)
     if jnp.ndim(batch.slot):
-        pulls = jax.vmap(one, (None, 0, 0, 0))(state.q, site, gather(data, batch.rows), present)
+        pulls = jax.vmap(partial(pull, factor, power=power), (None, 0, 0, 0))(
+            state.q, site, gather(data, batch.rows), present
+        )
         move, info = summarise(pulls, memory.weight_of(weight, batch.rows))
     else:
-        shared = jax.vmap(partial(one, state.q, site, present=present))
-        summed = lambda rows: (summarise(shared(gather(data, rows)), memory.weight_of(weight, rows)), None)
+        weighed = lambda rows: (gather(data, rows), memory.weight_of(weight, rows))
+        summed = lambda rows: (together(factor, state.q, site, present, *weighed(rows), power), None)
         (move, info), _ = sum_over_chunks(summed, batch.rows, n_rows=len(weight))
     rate, backed_off = proper_rate(state.q, move, rate)
     info = info._replace(backoffs=backed_off.astype(int))
