@@ -369,3 +369,29 @@ def test_synthetic_labels_follow_the_probit():
     assert np.std(centres) > 1.0
     flipped = cavity.datasets.synthetic_probit(200_000, 3, n_components=4, label_noise=0.5, seed=1)
     np.testing.assert_allclose(np.mean(flipped.y != made.y), 0.25, atol=0.01)
+
+
+def test_a_synthetic_mixture_keeps_its_centres_apart():
+    made = cavity.datasets.synthetic_mixture(100_000, 4, 2, noise=0.5, separation=1.25, seed=1)
+    distances = np.linalg.norm(made.centres[:, None] - made.centres, axis=-1)[np.triu_indices(4, 1)]
+    assert distances.min() >= 1.25
+    np.testing.assert_allclose(np.bincount(made.component) / 100_000, 0.25, atol=0.01)
+    within = made.X - made.centres[made.component]
+    np.testing.assert_allclose(np.cov(within.T), 0.25 * np.eye(2), atol=0.01)
+    np.testing.assert_allclose(within.mean(0), 0.0, atol=0.01)
+    again = cavity.datasets.synthetic_mixture(100_000, 4, 2, noise=0.5, separation=1.25, seed=1)
+    np.testing.assert_array_equal(again.X, made.X)
+    near = [np.ptp(cavity.datasets.synthetic_mixture(1, 2, 1, seed=seed).centres) for seed in range(100)]
+    assert min(near) < 0.1  # unless asked for, nothing is kept apart
+
+
+def test_centres_of_a_synthetic_mixture_are_of_unit_variance():
+    centres = [cavity.datasets.synthetic_mixture(1, 4, 2, seed=seed).centres for seed in range(2000)]
+    np.testing.assert_allclose(np.cov(np.reshape(centres, (-1, 2)).T), np.eye(2), atol=0.07)
+
+
+def test_a_synthetic_mixture_that_cannot_be():
+    with pytest.raises(ValueError, match=r"got separation=50\.0, and no such centres"):
+        cavity.datasets.synthetic_mixture(separation=50.0)
+    with pytest.raises(ValueError, match=r"noise must be positive; got .*noise=-1\.0"):
+        cavity.datasets.synthetic_mixture(noise=-1.0)

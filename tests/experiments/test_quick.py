@@ -11,10 +11,13 @@ pytestmark = [pytest.mark.slow, needs_data]
 
 
 def judged(name, claim):
-    """Times depend on what else the machine does; a few rows or splits do not make the paper's curves and numbers."""
+    """Times depend on what else the machine does; a few rows or splits do not make the paper's curves and numbers.
+
+    Nor do two mixtures make a median.
+    """
     if name in ("fig2c", "table1"):
         return claim["what"].startswith(("DSEP", "SEP: test log-likelihood"))
-    return "times sooner" not in claim["bar"]
+    return "times sooner" not in claim["bar"] and "multiple of EP's" not in claim["what"]
 
 
 def test_reproduce_all_and_compare(tmp_path, monkeypatch):

@@ -2,9 +2,10 @@
 
 from cavity.experiments.fig2_mnist import FIG2C
 from cavity.experiments.fig2_synthetic import FIG2A, FIG2B
+from cavity.experiments.fig3 import FIG3
 from cavity.experiments.runner import Experiment
 from cavity.experiments.supplement import SUPPLEMENT
 from cavity.experiments.table1 import TABLE1
 
-ALL = (FIG2A, FIG2B, FIG2C, TABLE1, SUPPLEMENT)
+ALL = (FIG2A, FIG2B, FIG2C, TABLE1, FIG3, SUPPLEMENT)
 EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in ALL}

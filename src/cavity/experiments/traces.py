@@ -44,18 +44,30 @@ def of_fit(
     data: Any,
     algorithm: cavity.Algorithm,
     score: Callable[[Any], float],
+    **options: Any,
+) -> tuple[Trace, cavity.Result]:
+    """The score of q after every sweep; options are those of `path_of_fit`."""
+    seconds, posteriors, result = path_of_fit(factor, prior, data, algorithm, **options)
+    return Trace(seconds, [score(q) for q in posteriors]), result
+
+
+def path_of_fit(
+    factor: Any,
+    prior: Any,
+    data: Any,
+    algorithm: cavity.Algorithm,
     *,
     max_sweeps: int,
     tol: float = 1e-6,
     seed: int = 0,
-) -> tuple[Trace, cavity.Result]:
-    """The score of q after every sweep of a second fit: the first compiles."""
+    start: Any = None,
+) -> tuple[list[float], list[Any], cavity.Result]:
+    """Seconds and q after every sweep of a second fit: the first compiles."""
     path: list[tuple[float, Any]] = []
     begin = 0.0
     record = lambda sweep: path.append((time.perf_counter() - begin, sweep))
-    run = lambda: cavity.fit(
-        factor, prior, data, algorithm, max_sweeps=max_sweeps, tol=tol, seed=seed, callback=record, evidence=False
-    )
+    limits: dict[str, Any] = {"max_sweeps": max_sweeps, "tol": tol, "seed": seed, "start": start}
+    run = lambda: cavity.fit(factor, prior, data, algorithm, callback=record, evidence=False, **limits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)  # paths end where the picture does
         warnings.simplefilter("ignore", cavity.CollapseWarning)  # and are there to show it
@@ -63,7 +75,7 @@ def of_fit(
         path.clear()
         begin = time.perf_counter()
         result = run()
-    return Trace([seconds for seconds, _ in path], [score(sweep.posterior) for _, sweep in path]), result
+    return [seconds for seconds, _ in path], [sweep.posterior for _, sweep in path], result
 
 
 def of_nuts(
