@@ -36,7 +36,14 @@ from cavity.inference.run import fit
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = ["GaussianRegressor", "LogisticClassifier", "PoissonRegressor", "ProbitClassifier", "StudentTRegressor"]
+_ESTIMATORS = [
+    "GaussianMixture",
+    "GaussianRegressor",
+    "LogisticClassifier",
+    "PoissonRegressor",
+    "ProbitClassifier",
+    "StudentTRegressor",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,14 @@
 """Estimators on the scikit-learn contract."""
 
 from cavity.estimators.classifiers import LogisticClassifier, ProbitClassifier
+from cavity.estimators.mixture import GaussianMixture
 from cavity.estimators.regressors import GaussianRegressor, PoissonRegressor, StudentTRegressor
 
-__all__ = ["GaussianRegressor", "LogisticClassifier", "PoissonRegressor", "ProbitClassifier", "StudentTRegressor"]
+__all__ = [
+    "GaussianMixture",
+    "GaussianRegressor",
+    "LogisticClassifier",
+    "PoissonRegressor",
+    "ProbitClassifier",
+    "StudentTRegressor",
+]

@@ -98,7 +98,7 @@ def all_but(taken: Array) -> Array:
 
 def site_of_weights(cavity: Dirichlet, taken: Array, power: float) -> Dirichlet:
     """The site of the weights: π is tilted by π_j^α with probability r_j."""
-    if power == 0:
+    if power == 0 or len(taken) == 1:
         return Dirichlet(taken)
     tilted = jax.vmap(lambda unit: Dirichlet(cavity.concentration + power * unit).moments())(jnp.eye(len(taken)))
     return (1 / power) * (Dirichlet(taken @ tilted.concentration).from_moments() - cavity)

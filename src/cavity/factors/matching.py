@@ -173,8 +173,8 @@ def parts_of(components: Any) -> Any:
 
 def change_of_weights(concentration: Array, taken: Array, power: float) -> Array:
     """What matching E[log π] adds to the concentrations, for each row of responsibilities."""
-    if power == 0:
-        return taken
+    if power == 0 or len(concentration) == 1:
+        return taken * (power or 1)
     total = jnp.sum(concentration)
     rise = lambda a: jnp.log1p(power / a) - (log_minus_digamma(a + power) - log_minus_digamma(a))  # ψ(a + α) − ψ(a)
     return dirichlet_step(concentration, taken * rise(concentration) - rise(total))

@@ -1,6 +1,6 @@
 """The Dirichlet and Beta distributions."""
 
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ OFF_SIMPLEX = 1e-6  # how far from one a point may sum: what single precision le
 class Dirichlet(ExpFamily):
     """∏ x_j^{α_j − 1} Γ(Σα)/∏Γ(α_j) on the simplex, with T(x) = log x and base ∏ dx_j/x_j, so that η = α.
 
-    The last axis runs over the categories.
+    The last axis runs over the categories. One category alone is certain, and its concentration says nothing.
 
     >>> import numpy as np
     >>> from cavity.families import Dirichlet
@@ -27,12 +27,12 @@ class Dirichlet(ExpFamily):
     [0.25, 0.25, 0.5]
     """
 
-    concentration: Array
+    concentration: Any
 
     def __post_init__(self) -> None:
         shape = np.shape(self.concentration)
-        if not is_traced(self.concentration) and (not shape or shape[-1] < 2):
-            raise ValueError(f"concentration must have two or more categories on its last axis; got shape {shape}.")
+        if not is_traced(self.concentration) and (not shape or shape[-1] < 1):
+            raise ValueError(f"concentration must have one or more categories on its last axis; got shape {shape}.")
 
     @property
     @in_float64
@@ -65,7 +65,10 @@ class Dirichlet(ExpFamily):
 
     @in_float64
     def from_moments(self) -> Self:
-        return type(self)(dirichlet_concentration(jnp.asarray(self.concentration)))
+        mean_log = jnp.asarray(self.concentration)
+        if mean_log.shape[-1] == 1:  # a category that is certain, whatever its concentration
+            return type(self)(jnp.ones_like(mean_log))
+        return type(self)(dirichlet_concentration(mean_log))
 
     @in_float64
     def kl(self, other: Self) -> Array:

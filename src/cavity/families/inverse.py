@@ -7,6 +7,7 @@ come from the implicit function theorem.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -279,7 +280,7 @@ def _with_slope(function: Callable[[Array], Array], at: Array) -> tuple[Array, A
     return jax.jvp(function, (at,), (jnp.ones_like(at),))
 
 
-def _polynomial(coefficients: Array, x: Array) -> Array:
+def _polynomial(coefficients: Any, x: Array) -> Array:
     """Σ_k c_k xᵏ by Horner's rule, c on the first axis; Clenshaw's recurrence makes XLA compute terms again."""
     value = jnp.zeros_like(x)
     for c in coefficients[::-1]:

@@ -1,6 +1,6 @@
 """The Normal–Gamma distribution over the mean of a Gaussian and one precision that its coordinates share."""
 
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +27,10 @@ class NormalGamma(ExpFamily):
     2.0
     """
 
-    shift: Array
-    count: Array
-    shape: Array
-    rate: Array
+    shift: Any
+    count: Any
+    shape: Any
+    rate: Any
 
     def __post_init__(self) -> None:
         if is_traced(self.shift, self.count, self.shape, self.rate):
@@ -46,7 +46,7 @@ class NormalGamma(ExpFamily):
 
     @classmethod
     @in_float64
-    def from_parameters(cls, mean: Array, count: Array, shape: Array, rate: Array) -> Self:
+    def from_parameters(cls, mean: Any, count: Any, shape: Any, rate: Any) -> Self:
         """m, κ, a and b: E[μ] = m, E[w] = a/b, Cov[μ|w] = (κw)⁻¹ I."""
         if not is_traced(mean):
             check_vector(mean)

@@ -1,6 +1,6 @@
 """The Normal–Wishart distribution over the mean and precision of a Gaussian."""
 
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -28,10 +28,10 @@ class NormalWishart(ExpFamily):
     [1.0, 2.0]
     """
 
-    shift: Array
-    count: Array
-    df: Array
-    rate: Array
+    shift: Any
+    count: Any
+    df: Any
+    rate: Any
 
     def __post_init__(self) -> None:
         if is_traced(self.shift, self.count, self.df, self.rate):
@@ -48,7 +48,7 @@ class NormalWishart(ExpFamily):
 
     @classmethod
     @in_float64
-    def from_parameters(cls, mean: Array, count: Array, df: Array, scale: Array) -> Self:
+    def from_parameters(cls, mean: Any, count: Any, df: Any, scale: Any) -> Self:
         """m, κ, ν and V: E[μ] = m, E[W] = ν V, Cov[μ|W] = (κW)⁻¹."""
         if not is_traced(mean, scale):
             shape = np.shape(check_vector(mean))

@@ -1,0 +1,295 @@
+"""Clustering and density estimation by a Bayesian mixture of Gaussians."""
+
+from typing import Any, Self
+
+import jax
+import numpy as np
+from scipy.special import gammaln, logsumexp, softmax
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cavity._checks import check_positive, is_integer, is_number
+from cavity.estimators.mixture_model import Prior, Units, first_labels, given_labels
+from cavity.estimators.mixture_posterior import MixturePosterior
+from cavity.factors import gaussian_mixture
+from cavity.families import Product
+from cavity.inference import named
+from cavity.inference.named import Algorithm
+from cavity.inference.result import Result
+from cavity.inference.run import fit
+
+ROWS_FOR_EP = 2000  # beyond, one shared site loses next to nothing and is many times quicker
+BATCHES = 10  # in a sweep of EP
+GROUPS = 10
+COVARIANCE_TYPES = ("full", "diag", "spherical")
+
+
+class GaussianMixture(DensityMixin, BaseEstimator):
+    """Mixture of Gaussians with a posterior over weights, means and covariances.
+
+    Assignments of rows to components are summed out of every update and never stored. With the algorithms that share
+    one site ("aep", "sep") memory does not grow with the rows.
+
+    Args:
+        n_components: J, the number of components; those that no data want stay at the prior.
+        covariance_type: "full", "diag" for a variance in each direction, or "spherical" for one in all.
+        algorithm: "auto" (EP up to 2,000 rows, SEP in batches beyond), "ep", "sep", "aep", "adf", "dsep", "daep",
+            "power-ep", "vmp", "svi", or an object such as `cavity.sep(batch_size=100)`.
+        weight_concentration: of the Dirichlet prior of the weights; 1 is uniform, smaller ones leave components empty.
+        mean_count: rows that the prior mean of a component, the middle of the data, is worth.
+        df: degrees of freedom of the prior over a covariance, above n_features + 1; by default n_features + 2.
+        prior_scale: expected standard deviation of a component in units of the data's; by default J^(−1/n_features), so
+            that J components fill the volume of the data.
+        init: "kmeans", "random", or an array of labels to begin with.
+        n_init: fits from different beginnings, of which that with the largest evidence is kept.
+        batch_size: rows at a time, for "ep", "sep", "adf", "dsep", "power-ep", "vmp" and "svi".
+        forgetting: share of what is known that `partial_fit` forgets with every chunk.
+        tol: stop when a sweep moves the posterior by less than this many standard deviations.
+
+    >>> import numpy as np
+    >>> from cavity import GaussianMixture
+    >>> X = np.random.default_rng(0).normal(size=(90, 2)) + np.repeat([[-4, 0], [4, 0], [0, 6]], 30, axis=0)
+    >>> model = GaussianMixture(n_components=3, random_state=0).fit(X)
+    >>> sorted(np.bincount(model.predict(X)).tolist())
+    [30, 30, 30]
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        algorithm: Any = "auto",
+        weight_concentration: float = 1.0,
+        mean_count: float = 0.01,
+        df: float | None = None,
+        prior_scale: float | None = None,
+        init: Any = "kmeans",
+        n_init: int = 1,
+        batch_size: int | None = None,
+        forgetting: float = 0.0,
+        max_sweeps: int | None = None,
+        tol: float = 1e-3,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.algorithm = algorithm
+        self.weight_concentration = weight_concentration
+        self.mean_count = mean_count
+        self.df = df
+        self.prior_scale = prior_scale
+        self.init = init
+        self.n_init = n_init
+        self.batch_size = batch_size
+        self.forgetting = forgetting
+        self.max_sweeps = max_sweeps
+        self.tol = tol
+        self.random_state = random_state
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from X (n_samples, n_features); y is ignored."""
+        X = validate_data(self, X, dtype=np.float64)
+        self._check_parameters(X)
+        self._units = Units.of(X)
+        self._belief = self._prior()
+        self._from_prior(self._units.to_fit(X))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from further rows: the posterior so far is their prior. The first chunk sets units and clusters."""
+        if not hasattr(self, "posterior_"):
+            return self.fit(X)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        self._check_parameters(X)
+        start = self._belief.family(np.zeros((self.n_components, X.shape[1])))
+        known = start + (1 - self.forgetting) * (self.posterior_.family - start)
+        result = self._fit(known, self._units.to_fit(X), None, check_random_state(self.random_state))
+        self._publish(result, self.log_evidence_ + self._log_evidence(result, len(X)))
+        return self
+
+    def _from_prior(self, Z: np.ndarray) -> None:
+        """The best of several fits, components in the order of their weights."""
+        rng = check_random_state(self.random_state)
+        prior = self._belief.family(np.zeros((self.n_components, Z.shape[1])))
+        results = []
+        for _ in range(self.n_init if isinstance(self.init, str) else 1):
+            labels = first_labels(Z, self.n_components, self.init, rng)
+            results.append(self._fit(prior, Z, labels, rng))
+        best = max(results, key=lambda result: np.nan_to_num(result.log_evidence, nan=-np.inf))
+        order = np.argsort(-best.posterior["weights"].concentration, kind="stable")
+        self._publish(best, self._log_evidence(best, len(Z)) + self._log_orders(best.posterior), order)
+
+    def _fit(self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, rng: np.random.RandomState) -> Result:
+        """One fit; ADF has no sites to begin with, so that its prior means are moved instead."""
+        algorithm = self._choose(len(Z))
+        start = None if labels is None else given_labels(prior, Z, labels)
+        if start is not None and not start.is_proper():
+            farthest = int(np.argmax(np.max(np.abs(Z), axis=1)))
+            raise ValueError(
+                f"X must not hold rows as far from the others as row {farthest}, {np.max(np.abs(Z)):.0e} times their "
+                "spread: a covariance of both has more than the sixteen digits of float64. Remove such rows, or use "
+                "covariance_type='diag'."
+            )
+        if start is not None and algorithm.n_sites == 0:
+            means = np.asarray(start["components"].mean).reshape(self.n_components, -1)
+            prior, start = self._belief.family(means), None
+        return fit(
+            gaussian_mixture(),
+            prior,
+            Z,
+            algorithm,
+            max_sweeps=self.max_sweeps,
+            tol=self.tol,
+            seed=int(rng.randint(2**31)),
+            start=start,
+        )
+
+    def _choose(self, n_rows: int) -> Algorithm:
+        """An algorithm object from its name."""
+        some = self.batch_size or -(-n_rows // BATCHES)
+        few = self.batch_size or int(np.clip(n_rows // 50, 1, 2000))
+        names = {
+            "ep": lambda: named.ep(some),
+            "sep": lambda: named.sep(few),
+            "aep": named.aep,
+            "adf": lambda: named.adf(self.batch_size or 1),
+            "dsep": lambda: named.dsep(min(GROUPS, n_rows), batch_size=few),
+            "daep": lambda: named.daep(min(GROUPS, n_rows)),
+            "power-ep": lambda: named.power_ep(0.5, some),
+            "vmp": lambda: named.vmp(some),
+            "svi": lambda: named.svi(few),
+        }
+        names["auto"] = names["ep"] if n_rows <= ROWS_FOR_EP else names["sep"]
+        own = isinstance(self.algorithm, Algorithm)
+        if self.batch_size is not None and (own or self.algorithm in ("aep", "daep")):
+            raise ValueError(
+                f"batch_size must be None with algorithm={self.algorithm!r}, which has its own; got {self.batch_size}."
+            )
+        if own:
+            return self.algorithm
+        if not isinstance(self.algorithm, str) or self.algorithm not in names:
+            listed = ", ".join(map(repr, names))
+            raise ValueError(
+                f"algorithm must be one of {listed}, or an object such as cavity.ep(); got {self.algorithm!r}."
+            )
+        return names[self.algorithm]()
+
+    def _prior(self) -> Prior:
+        """The prior in the units of the fit; by default that of Fraley and Raftery (2007) for means and covariances."""
+        dim = self.n_features_in_
+        scale = self.n_components ** (-1 / dim) if self.prior_scale is None else self.prior_scale
+        df = dim + 2.0 if self.df is None else float(self.df)
+        return Prior(
+            self.n_components, self.covariance_type, self.weight_concentration, self.mean_count, df, float(scale) ** 2
+        )
+
+    def _log_evidence(self, result: Result, n_rows: int) -> float:
+        """log Z of the data in their own units."""
+        return result.log_evidence - n_rows * float(np.sum(np.log(self._units.scale)))
+
+    def _log_orders(self, q: Product) -> float:
+        """log of the number of ways to name the components: q holds one of as many equal parts of the posterior.
+
+        Components without data are all alike, and naming them otherwise changes nothing.
+        """
+        empty = np.sum(q["weights"].concentration - self.weight_concentration < 0.5)
+        return float(gammaln(self.n_components + 1) - gammaln(empty + 1))
+
+    def _publish(self, result: Result, log_evidence: float, order: np.ndarray | None = None) -> None:
+        """The fitted attributes."""
+        q = result.posterior if order is None else take(result.posterior, order)
+        self.posterior_ = MixturePosterior.of(q, self._units)
+        self.weights_, self.means_ = self.posterior_.weights, self.posterior_.means
+        self.covariances_ = self.posterior_.covariances
+        self.converged_, self.n_skipped_ = result.converged, result.n_skipped
+        self.n_sweeps_, self.history_ = result.n_sweeps, result.history
+        self.log_evidence_ = log_evidence
+        self.site_bytes_ = result.site_bytes
+
+    def _check_parameters(self, X: np.ndarray) -> None:
+        for name in ("n_components", "n_init"):
+            if not (is_integer(getattr(self, name)) and getattr(self, name) >= 1):
+                raise ValueError(f"{name} must be a positive integer; got {name}={getattr(self, name)!r}.")
+        for name in ("weight_concentration", "mean_count", "prior_scale"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        if self.covariance_type not in COVARIANCE_TYPES:
+            listed = ", ".join(map(repr, COVARIANCE_TYPES))
+            raise ValueError(f"covariance_type must be one of {listed}; got {self.covariance_type!r}.")
+        if self.df is not None and not (is_number(self.df) and X.shape[1] + 1 < self.df < np.inf):
+            raise ValueError(f"df must be a number above n_features + 1 = {X.shape[1] + 1}; got df={self.df!r}.")
+        if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
+            raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
+        if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
+            raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
+        self._check_init(len(X))
+
+    def _check_init(self, n_rows: int) -> None:
+        if isinstance(self.init, str):
+            if self.init not in ("kmeans", "random"):
+                raise ValueError(f"init must be 'kmeans', 'random' or an array of labels; got {self.init!r}.")
+            return
+        labels = np.asarray(self.init)
+        whole = labels.dtype.kind in "iu" and labels.shape == (n_rows,)
+        if not whole or labels.min() < 0 or labels.max() >= self.n_components:
+            raise ValueError(
+                f"init must have a label from 0 to {self.n_components - 1} for each of {n_rows} rows; got an array of "
+                f"shape {labels.shape} and type {labels.dtype}."
+            )
+
+    # -- reading the posterior -----------------------------------------------------------------------------------
+
+    def _log_joint(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.posterior_.log_predictive(X)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """log p(x | data) of each row: a mixture of Student-t distributions, with all parameters integrated out."""
+        return logsumexp(self._log_joint(X), axis=1)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean of `score_samples`."""
+        return float(np.mean(self.score_samples(X)))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The posterior probability of each component for each row, (n, J)."""
+        return softmax(self._log_joint(X), axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable component of each row."""
+        return np.argmax(self._log_joint(X), axis=1)
+
+    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and the most probable component of each row."""
+        return self.fit(X).predict(X)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """New rows from the posterior predictive distribution, and the components that they come from."""
+        check_is_fitted(self)
+        if not (is_integer(n_samples) and n_samples >= 1):
+            raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
+        seed = check_random_state(random_state).randint(2**31)
+        drawn, rng = self.posterior_.sample(n_samples, seed), np.random.default_rng([seed, 1])
+        chosen = np.array([rng.choice(self.n_components, p=w / w.sum()) for w in drawn["weights"]])
+        rows = np.arange(n_samples)
+        root = np.linalg.cholesky(drawn["covariances"][rows, chosen])
+        noise = rng.standard_normal((n_samples, self.n_features_in_))
+        return drawn["means"][rows, chosen] + np.einsum("nde,ne->nd", root, noise), chosen
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Mean, standard deviation and central credible interval of every weight, mean and variance."""
+        check_is_fitted(self)
+        return self.posterior_.summary(level)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+
+def take(q: Product, order: np.ndarray) -> Product:
+    """The components in another order."""
+    return jax.tree.map(lambda leaf: leaf[order], q)

@@ -1,0 +1,95 @@
+"""The prior of a Gaussian mixture, the units it is fitted in, and where a fit begins."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
+
+NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
+ROWS_FOR_KMEANS = 20_000
+
+
+@dataclass(frozen=True)
+class Units:
+    """x = center + scale · z: the fit is in z, where natural parameters keep their digits."""
+
+    center: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray) -> "Units":
+        """Median and quartiles, which a few outliers do not move; deviation where half of the rows are equal."""
+        low, middle, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
+        with np.errstate(over="ignore"):
+            spread = X.std(axis=0)
+        scale = np.where(high > low, (high - low) / NORMAL_RANGE, spread)
+        tiny = scale <= 1e-12 * np.abs(middle)  # rounding of a constant column
+        return cls(middle, np.where(tiny | ~np.isfinite(scale) | (scale == 0), 1.0, scale))
+
+    def to_fit(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.center) / self.scale
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed of each component before data, in the units of the fit: all are alike."""
+
+    n_components: int
+    covariance_type: str
+    concentration: float  # of the weights
+    mean_count: float  # κ: rows that the prior mean is worth
+    df: float  # ν
+    variance: float  # expected in every direction
+
+    def family(self, means: np.ndarray) -> Product:
+        """With prior means (J, D)."""
+        weights = Dirichlet(np.full(self.n_components, self.concentration))
+        return Product({"weights": weights, "components": self.components(means)})
+
+    def components(self, means: np.ndarray) -> Any:
+        """Precisions are such that the covariance is `variance` times the unit matrix in the mean."""
+        count, dim = np.full(len(means), self.mean_count), means.shape[1]
+        if self.covariance_type == "full":
+            scale = np.stack([np.eye(dim) / ((self.df - dim - 1) * self.variance)] * len(means))
+            return NormalWishart.from_parameters(means, count, 0 * count + self.df, scale)
+        # a Gamma with the degrees of freedom that a direction of the Wishart has
+        shape = 0.5 * (self.df - dim + 1)
+        rate = (shape - 1) * self.variance
+        if self.covariance_type == "spherical":
+            return NormalGamma.from_parameters(means, count, 0 * count + shape, 0 * count + rate)
+        each = np.ones_like(means)
+        return NormalGamma.from_parameters(means[..., None], self.mean_count * each, shape * each, rate * each)
+
+
+def given_labels(prior: Product, Z: np.ndarray, labels: np.ndarray) -> Product:
+    """The posterior if the assignments were known: conjugate."""
+    components, count = prior["components"], len(prior["weights"].concentration)
+    share = np.eye(count)[labels]
+    rows, sums = share.sum(0), share.T @ Z
+    if isinstance(components, NormalWishart):
+        squares = np.einsum("nj,nd,ne->jde", share, Z, Z, optimize=True)
+        added: Any = NormalWishart(sums, rows, rows, squares)
+    elif components.shift.ndim == 2:
+        added = NormalGamma(sums, rows, 0.5 * Z.shape[1] * rows, 0.5 * (share.T @ Z**2).sum(1))
+    else:
+        each = np.repeat(rows[:, None], Z.shape[1], axis=1)
+        added = NormalGamma(sums[..., None], each, 0.5 * each, 0.5 * share.T @ Z**2)
+    return prior + Product({"weights": Dirichlet(rows), "components": added})
+
+
+def first_labels(Z: np.ndarray, n_components: int, how: Any, rng: np.random.RandomState) -> np.ndarray:
+    """Assignments to begin with: by k-means, at random, or as given."""
+    if not isinstance(how, str):
+        return np.asarray(how)
+    distinct = len(np.unique(Z, axis=0)) if len(Z) < ROWS_FOR_KMEANS else n_components
+    if how == "random" or distinct == 1:
+        return rng.randint(n_components, size=len(Z))
+    chosen = Z if len(Z) <= ROWS_FOR_KMEANS else Z[rng.choice(len(Z), ROWS_FOR_KMEANS, replace=False)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than asked for: some begin empty
+        return KMeans(min(n_components, distinct), n_init=1, random_state=rng).fit(chosen).predict(Z)

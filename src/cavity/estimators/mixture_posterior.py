@@ -1,0 +1,181 @@
+"""The posterior of a Gaussian mixture's parameters, in the units of the data.
+
+In every direction a mean is Student-t and a variance inverse Gamma, whatever the kind of the components: their four
+numbers are kept for each component and feature, with the rates as matrices.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, special, stats
+
+from cavity._checks import is_integer, is_number
+from cavity.estimators.mixture_model import Units
+from cavity.families import NormalWishart, Product
+
+DRAWS_FOR_COVARIANCES = 4000  # intervals of covariances between two features have no closed form
+PARAMETERS = ("weights", "means", "variances", "covariances")
+
+
+@dataclass(frozen=True)
+class MixturePosterior:
+    """q over weights, means and covariances; arrays have an axis for the components first."""
+
+    family: Product  # the exponential family itself, in the units of the fit: z = (x − center)/scale
+    units: Units
+    kind: str  # "full", "diag" or "spherical"
+    mean: np.ndarray  # m (J, D), in the units of the fit like all that follows
+    count: np.ndarray  # κ (J, D)
+    shape: np.ndarray  # a (J, D): variances are InvGamma(a, b)
+    rate: np.ndarray  # b on the diagonal of (J, D, D)
+
+    @classmethod
+    def of(cls, family: Product, units: Units) -> "MixturePosterior":
+        """From q in the units of the fit."""
+        q = family["components"]
+        mean = np.asarray(q.mean)
+        mean = mean.reshape(len(mean), -1)
+        each = lambda values: np.broadcast_to(np.reshape(values, (len(mean), -1)), mean.shape)
+        count = each(q.count)
+        if isinstance(q, NormalWishart):
+            rate = 0.5 * (q.rate - count[:, :, None] * mean[:, :, None] * mean[:, None])
+            return cls(family, units, "full", mean, count, each(0.5 * (q.df - mean.shape[1] + 1)), rate)
+        rate = each(q.rate - 0.5 * q.count * np.sum(np.asarray(q.mean) ** 2, axis=-1))
+        kind = "diag" if q.shift.ndim == 3 else "spherical"
+        return cls(family, units, kind, mean, count, each(q.shape), rate[:, :, None] * np.eye(mean.shape[1]))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """E[π], (J,)."""
+        return self.family["weights"].mean
+
+    @property
+    def means(self) -> np.ndarray:
+        """E[μ], (J, D)."""
+        return self.units.center + self.units.scale * self.mean
+
+    @property
+    def covariances(self) -> np.ndarray:
+        """E[Σ], (J, D, D); infinite on the diagonal where the posterior is too wide to have it."""
+        return self._squared_units() * self.rate / np.where(self.shape > 1, self.shape - 1, np.nan)[:, :, None]
+
+    def _squared_units(self) -> np.ndarray:
+        return np.outer(self.units.scale, self.units.scale)
+
+    def _variance_rates(self) -> np.ndarray:
+        """b of every variance, (J, D), in the units of the data."""
+        return np.einsum("jdd->jd", self.rate) * self.units.scale**2
+
+    def _mean_scales(self) -> np.ndarray:
+        """The scale of every mean's t distribution, (J, D), in the units of the data."""
+        return np.sqrt(self._variance_rates() / (self.shape * self.count))
+
+    def log_predictive(self, X: np.ndarray) -> np.ndarray:
+        """log of E[π_j] times the density that a new row has in component j, a Student-t: (n, J)."""
+        Z = self.units.to_fit(X)
+        log_t = np.stack([self._log_t(Z, j) for j in range(len(self.mean))], axis=1)
+        return log_t + np.log(self.weights) - np.sum(np.log(self.units.scale))
+
+    def _log_t(self, Z: np.ndarray, j: int) -> np.ndarray:
+        """Scale b (1 + 1/κ)/a, 2a degrees of freedom: of the row as a whole, or of each feature for itself."""
+        widened = 2 * (1 + 1 / self.count[j]) * self.rate[j]
+        half, dim = self.shape[j], 1 if self.kind == "diag" else len(self.mean[j])
+        chol = np.linalg.cholesky(widened)
+        white = linalg.solve_triangular(chol, (Z - self.mean[j]).T, lower=True).T
+        square = white**2 if self.kind == "diag" else np.sum(white**2, axis=1, keepdims=True)
+        half = half if self.kind == "diag" else half[:1]
+        constant = special.gammaln(half + 0.5 * dim) - special.gammaln(half) - 0.5 * dim * np.log(np.pi)
+        logs = constant - (half + 0.5 * dim) * np.log1p(square)
+        return np.sum(logs, axis=1) - np.sum(np.log(np.diag(chol)))
+
+    # -- credible regions ----------------------------------------------------------------------------------------
+
+    def interval(self, parameter: str, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of central credible intervals of "weights", "means", "variances" or "covariances"."""
+        check_level(level)
+        tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+        if parameter == "weights":
+            alpha = self.family["weights"].concentration
+            if len(alpha) == 1:  # a single component has all the weight
+                return np.ones(1), np.ones(1)
+            law: Any = stats.beta(alpha, alpha.sum() - alpha)
+        elif parameter == "means":
+            law = stats.t(2 * self.shape, self.means, self._mean_scales())
+        elif parameter == "variances":
+            law = stats.invgamma(self.shape, scale=self._variance_rates())
+        elif parameter == "covariances":
+            draws = self.sample(DRAWS_FOR_COVARIANCES, random_state=0)["covariances"]
+            return np.quantile(draws, tails[0], axis=0), np.quantile(draws, tails[1], axis=0)
+        else:
+            raise ValueError(f"parameter must be one of {', '.join(map(repr, PARAMETERS))}; got {parameter=}.")
+        return law.ppf(tails[0]), law.ppf(tails[1])
+
+    def region(self, component: int, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Centre m and matrix S of the credible region (μ − m)ᵀ S⁻¹ (μ − m) ≤ 1 of a component's mean.
+
+        With a precision for each feature the means are not elliptical, and the ellipse is that of a Gaussian with their
+        variances.
+        """
+        check_level(level)
+        if not (is_integer(component) and 0 <= component < len(self.mean)):
+            raise ValueError(f"component must be a number from 0 to {len(self.mean) - 1}; got {component=}.")
+        dim, shape = self.mean.shape[1], self.shape[component]
+        matrix = self.rate[component] / (shape * self.count[component]) * self._squared_units()
+        if self.kind == "diag":
+            wider = shape / np.where(shape > 1, shape - 1, np.nan)
+            return self.means[component], stats.chi2(dim).ppf(level) * matrix * wider
+        return self.means[component], dim * stats.f(dim, 2 * shape[0]).ppf(level) * matrix
+
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Mean, standard deviation and central credible interval of every weight, mean and variance."""
+        variances = np.einsum("jdd->jd", self.covariances)
+        values = {"weights": self.weights[:, None], "means": self.means, "variances": variances}
+        spreads = self._standard_deviations()
+        tables = []
+        for parameter, value in values.items():
+            lower, upper = (end.reshape(value.shape) for end in self.interval(parameter, level))
+            component, feature = (index.ravel() for index in np.indices(value.shape))
+            columns = {"parameter": parameter[:-1], "component": component, "feature": feature}
+            columns |= {"mean": value.ravel(), "sd": spreads[parameter].ravel()}
+            tables.append(pd.DataFrame({**columns, "lower": lower.ravel(), "upper": upper.ravel()}))
+        return pd.concat(tables).set_index(["parameter", "component", "feature"])
+
+    def _standard_deviations(self) -> dict[str, np.ndarray]:
+        """Of every weight, mean and variance; NaN where the posterior is too wide to have one."""
+        over = lambda least: np.where(self.shape > least, self.shape - least, np.nan)
+        return {
+            "weights": np.sqrt(self.family["weights"].variance),
+            "means": self._mean_scales() * np.sqrt(self.shape / over(1)),
+            "variances": self._variance_rates() / over(1) / np.sqrt(over(2)),
+        }
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> dict[str, np.ndarray]:
+        """Draws of "weights", "means" and "covariances", with a leading axis for the draws."""
+        if not (is_integer(n_samples) and n_samples >= 1):
+            raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
+        rng = np.random.default_rng(random_state)
+        covariances = self._draw_covariances(n_samples, rng)
+        noise = rng.standard_normal((n_samples, *self.mean.shape)) / np.sqrt(self.count)
+        means = self.mean + np.einsum("sjde,sje->sjd", np.linalg.cholesky(covariances), noise)
+        return {
+            "weights": rng.dirichlet(self.family["weights"].concentration, n_samples),
+            "means": self.units.center + self.units.scale * means,
+            "covariances": covariances * self._squared_units(),
+        }
+
+    def _draw_covariances(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        dim = self.mean.shape[1]
+        if self.kind == "full":
+            df = 2 * self.shape[:, 0] + dim - 1
+            laws = [stats.invwishart(each, 2 * rate, seed=rng) for each, rate in zip(df, self.rate, strict=True)]
+            return np.stack([np.reshape(law.rvs(n_samples), (n_samples, dim, dim)) for law in laws], axis=1)
+        shape = self.shape if self.kind == "diag" else self.shape[:, :1]
+        return self.rate / rng.gamma(shape, size=(n_samples, *shape.shape))[..., None]
+
+
+def check_level(level: Any) -> None:
+    """Raise unless this is a probability strictly inside (0, 1)."""
+    if not (is_number(level) and 0 < level < 1):
+        raise ValueError(f"level must lie strictly between 0 and 1; got {level=}.")
