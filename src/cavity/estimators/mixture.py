@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity._checks import check_positive, is_integer, is_number
 from cavity.estimators.mixture_model import Prior, Units, first_labels, given_labels
 from cavity.estimators.mixture_posterior import MixturePosterior
+from cavity.estimators.mixture_response import Correction, expectations
 from cavity.factors import gaussian_mixture
 from cavity.families import Product
 from cavity.inference import named
@@ -22,6 +23,7 @@ from cavity.inference.run import fit
 ROWS_FOR_EP = 2000  # beyond, one shared site loses next to nothing and is many times quicker
 BATCHES = 10  # in a sweep of EP
 GROUPS = 10
+NUMBERS_FOR_RESPONSE = 200
 COVARIANCE_TYPES = ("full", "diag", "spherical")
 
 
@@ -43,6 +45,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             that J components fill the volume of the data.
         init: "kmeans", "random", or an array of labels to begin with.
         n_init: fits from different beginnings, of which that with the largest evidence is kept.
+        linear_response: whether credible intervals take account of what overlapping clusters couple and the posterior
+            family leaves out; "auto" where the family has at most 200 numbers, for each of which it is a pass over
+            the data or two. The posterior of `partial_fit`'s later chunks has none.
         batch_size: rows at a time, for "ep", "sep", "adf", "dsep", "power-ep", "vmp" and "svi".
         forgetting: share of what is known that `partial_fit` forgets with every chunk.
         tol: stop when a sweep moves the posterior by less than this many standard deviations.
@@ -67,6 +72,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         prior_scale: float | None = None,
         init: Any = "kmeans",
         n_init: int = 1,
+        linear_response: Any = "auto",
         batch_size: int | None = None,
         forgetting: float = 0.0,
         max_sweeps: int | None = None,
@@ -82,6 +88,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.prior_scale = prior_scale
         self.init = init
         self.n_init = n_init
+        self.linear_response = linear_response
         self.batch_size = batch_size
         self.forgetting = forgetting
         self.max_sweeps = max_sweeps
@@ -121,7 +128,16 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             results.append(self._fit(prior, Z, labels, rng))
         best = max(results, key=lambda result: np.nan_to_num(result.log_evidence, nan=-np.inf))
         order = np.argsort(-best.posterior["weights"].concentration, kind="stable")
-        self._publish(best, self._log_evidence(best, len(Z)) + self._log_orders(best.posterior), order)
+        evidence = self._log_evidence(best, len(Z)) + self._log_orders(best.posterior)
+        self._publish(best, evidence, order, self._correction(best, order))
+
+    def _correction(self, result: Result, order: np.ndarray) -> Correction | None:
+        """What overlap adds to the posterior's spread, where that is wanted and there is a fixed point to ask."""
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(result.posterior))
+        wanted = size <= NUMBERS_FOR_RESPONSE if self.linear_response == "auto" else self.linear_response
+        if not wanted or not result.converged or self._choose(1).n_sites == 0 or self.n_components == 1:
+            return None
+        return Correction.of(result.linear_response(expectations), order)
 
     def _fit(self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, rng: np.random.RandomState) -> Result:
         """One fit; ADF has no sites to begin with, so that its prior means are moved instead."""
@@ -199,10 +215,16 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         empty = np.sum(q["weights"].concentration - self.weight_concentration < 0.5)
         return float(gammaln(self.n_components + 1) - gammaln(empty + 1))
 
-    def _publish(self, result: Result, log_evidence: float, order: np.ndarray | None = None) -> None:
+    def _publish(
+        self,
+        result: Result,
+        log_evidence: float,
+        order: np.ndarray | None = None,
+        correction: Correction | None = None,
+    ) -> None:
         """The fitted attributes."""
         q = result.posterior if order is None else take(result.posterior, order)
-        self.posterior_ = MixturePosterior.of(q, self._units)
+        self.posterior_ = MixturePosterior.of(q, self._units, correction)
         self.weights_, self.means_ = self.posterior_.weights, self.posterior_.means
         self.covariances_ = self.posterior_.covariances
         self.converged_, self.n_skipped_ = result.converged, result.n_skipped
@@ -222,6 +244,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             raise ValueError(f"covariance_type must be one of {listed}; got {self.covariance_type!r}.")
         if self.df is not None and not (is_number(self.df) and X.shape[1] + 1 < self.df < np.inf):
             raise ValueError(f"df must be a number above n_features + 1 = {X.shape[1] + 1}; got df={self.df!r}.")
+        if not isinstance(self.linear_response, bool) and self.linear_response != "auto":
+            raise ValueError(f"linear_response must be True, False or 'auto'; got {self.linear_response!r}.")
         if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
             raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
         if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):

@@ -13,6 +13,7 @@ from scipy import linalg, special, stats
 
 from cavity._checks import is_integer, is_number
 from cavity.estimators.mixture_model import Units
+from cavity.estimators.mixture_response import Correction
 from cavity.families import NormalWishart, Product
 
 DRAWS_FOR_COVARIANCES = 4000  # intervals of covariances between two features have no closed form
@@ -30,9 +31,10 @@ class MixturePosterior:
     count: np.ndarray  # κ (J, D)
     shape: np.ndarray  # a (J, D): variances are InvGamma(a, b)
     rate: np.ndarray  # b on the diagonal of (J, D, D)
+    correction: Correction | None = None  # what overlap adds to the spread that q itself has
 
     @classmethod
-    def of(cls, family: Product, units: Units) -> "MixturePosterior":
+    def of(cls, family: Product, units: Units, correction: Correction | None = None) -> "MixturePosterior":
         """From q in the units of the fit."""
         q = family["components"]
         mean = np.asarray(q.mean)
@@ -41,10 +43,12 @@ class MixturePosterior:
         count = each(q.count)
         if isinstance(q, NormalWishart):
             rate = 0.5 * (q.rate - count[:, :, None] * mean[:, :, None] * mean[:, None])
-            return cls(family, units, "full", mean, count, each(0.5 * (q.df - mean.shape[1] + 1)), rate)
+            shape = each(0.5 * (q.df - mean.shape[1] + 1))
+            return cls(family, units, "full", mean, count, shape, rate, correction)
         rate = each(q.rate - 0.5 * q.count * np.sum(np.asarray(q.mean) ** 2, axis=-1))
         kind = "diag" if q.shift.ndim == 3 else "spherical"
-        return cls(family, units, kind, mean, count, each(q.shape), rate[:, :, None] * np.eye(mean.shape[1]))
+        rate = rate[:, :, None] * np.eye(mean.shape[1])
+        return cls(family, units, kind, mean, count, each(q.shape), rate, correction)
 
     @property
     def weights(self) -> np.ndarray:
@@ -96,21 +100,35 @@ class MixturePosterior:
         """Lower and upper ends of central credible intervals of "weights", "means", "variances" or "covariances"."""
         check_level(level)
         tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
-        if parameter == "weights":
-            alpha = self.family["weights"].concentration
-            if len(alpha) == 1:  # a single component has all the weight
-                return np.ones(1), np.ones(1)
-            law: Any = stats.beta(alpha, alpha.sum() - alpha)
-        elif parameter == "means":
-            law = stats.t(2 * self.shape, self.means, self._mean_scales())
-        elif parameter == "variances":
-            law = stats.invgamma(self.shape, scale=self._variance_rates())
+        if parameter == "weights" and len(self.mean) == 1:  # a single component has all the weight
+            return np.ones(1), np.ones(1)
+        if parameter in ("weights", "means", "variances"):
+            law = self._laws()[PARAMETERS.index(parameter)]
         elif parameter == "covariances":
             draws = self.sample(DRAWS_FOR_COVARIANCES, random_state=0)["covariances"]
             return np.quantile(draws, tails[0], axis=0), np.quantile(draws, tails[1], axis=0)
         else:
             raise ValueError(f"parameter must be one of {', '.join(map(repr, PARAMETERS))}; got {parameter=}.")
         return law.ppf(tails[0]), law.ppf(tails[1])
+
+    def _inflation(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The posterior's variances over q's, for weights, means and variances."""
+        if self.correction is None:
+            return np.ones(len(self.mean)), np.ones_like(self.mean), np.ones_like(self.mean)
+        return self.correction.inflation()
+
+    def _laws(self) -> tuple[Any, Any, Any]:
+        """The marginal distributions of weights, means and variances: q's, as much wider as the correction says."""
+        weights, means, variances = self._inflation()
+        share, spread = self.weights, weights * self.family["weights"].variance
+        count = np.maximum(share * (1 - share) / spread - 1, 1e-3)
+        shape = inverse_trigamma(variances * special.polygamma(1, self.shape))
+        scale = self._variance_rates() * np.exp(special.digamma(shape) - special.digamma(self.shape))
+        return (
+            stats.beta(count * share, count * (1 - share)),
+            stats.t(2 * self.shape, self.means, np.sqrt(means) * self._mean_scales()),
+            stats.invgamma(shape, scale=scale),
+        )
 
     def region(self, component: int, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Centre m and matrix S of the credible region (μ − m)ᵀ S⁻¹ (μ − m) ≤ 1 of a component's mean.
@@ -123,8 +141,10 @@ class MixturePosterior:
             raise ValueError(f"component must be a number from 0 to {len(self.mean) - 1}; got {component=}.")
         dim, shape = self.mean.shape[1], self.shape[component]
         matrix = self.rate[component] / (shape * self.count[component]) * self._squared_units()
+        wider = shape / np.where(shape > 1, shape - 1, np.nan)  # a covariance is so much larger than its t's matrix
+        if self.correction is not None and np.all(shape > 1):
+            matrix = matrix + self.correction.added_to_mean(component) * self._squared_units() / wider[:, None]
         if self.kind == "diag":
-            wider = shape / np.where(shape > 1, shape - 1, np.nan)
             return self.means[component], stats.chi2(dim).ppf(level) * matrix * wider
         return self.means[component], dim * stats.f(dim, 2 * shape[0]).ppf(level) * matrix
 
@@ -145,10 +165,11 @@ class MixturePosterior:
     def _standard_deviations(self) -> dict[str, np.ndarray]:
         """Of every weight, mean and variance; NaN where the posterior is too wide to have one."""
         over = lambda least: np.where(self.shape > least, self.shape - least, np.nan)
+        weights, means, variances = map(np.sqrt, self._inflation())
         return {
-            "weights": np.sqrt(self.family["weights"].variance),
-            "means": self._mean_scales() * np.sqrt(self.shape / over(1)),
-            "variances": self._variance_rates() / over(1) / np.sqrt(over(2)),
+            "weights": weights * np.sqrt(self.family["weights"].variance),
+            "means": means * self._mean_scales() * np.sqrt(self.shape / over(1)),
+            "variances": variances * self._variance_rates() / over(1) / np.sqrt(over(2)),
         }
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> dict[str, np.ndarray]:
@@ -159,11 +180,27 @@ class MixturePosterior:
         covariances = self._draw_covariances(n_samples, rng)
         noise = rng.standard_normal((n_samples, *self.mean.shape)) / np.sqrt(self.count)
         means = self.mean + np.einsum("sjde,sje->sjd", np.linalg.cholesky(covariances), noise)
+        weights = rng.dirichlet(self.family["weights"].concentration, n_samples)
+        if self.correction is not None:
+            weights, means, covariances = self._recoloured(weights, means, covariances)
         return {
-            "weights": rng.dirichlet(self.family["weights"].concentration, n_samples),
+            "weights": weights,
             "means": self.units.center + self.units.scale * means,
             "covariances": covariances * self._squared_units(),
         }
+
+    def _recoloured(
+        self, weights: np.ndarray, means: np.ndarray, covariances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Draws of q with the spread and the correlations that it leaves out; correlations of features as drawn."""
+        assert self.correction is not None
+        variances = np.einsum("sjdd->sjd", covariances)
+        flat = lambda values: values.reshape(len(weights), -1)
+        logs = np.log(np.maximum(weights, np.finfo(float).tiny))
+        drawn = np.concatenate([logs, flat(means), flat(np.log(variances))], axis=1)
+        logs, means, log_variances = self.correction.parts(self.correction.recolour(drawn))
+        stretch = np.sqrt(np.exp(log_variances) / variances)
+        return special.softmax(logs, axis=1), means, covariances * stretch[..., :, None] * stretch[..., None, :]
 
     def _draw_covariances(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         dim = self.mean.shape[1]
@@ -173,6 +210,15 @@ class MixturePosterior:
             return np.stack([np.reshape(law.rvs(n_samples), (n_samples, dim, dim)) for law in laws], axis=1)
         shape = self.shape if self.kind == "diag" else self.shape[:, :1]
         return self.rate / rng.gamma(shape, size=(n_samples, *shape.shape))[..., None]
+
+
+def inverse_trigamma(values: np.ndarray) -> np.ndarray:
+    """The a with ψ′(a) = v, by Newton's method in 1/ψ′, which is nearly a straight line."""
+    a = 0.5 + 1 / values
+    for _ in range(12):
+        trigamma = special.polygamma(1, a)
+        a = a + trigamma * (1 - trigamma / values) / special.polygamma(2, a)
+    return a
 
 
 def check_level(level: Any) -> None:

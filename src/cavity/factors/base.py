@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -30,6 +31,11 @@ class Factor(abc.ABC):
     def estimate(self, cavity: Any, datum: Any, power: float) -> tuple[Any, Array]:
         """The site with ℓ_α(c), for factors that get both from the same work."""
         return self.site(cavity, datum, power), self.log_mean(cavity, datum, power)
+
+    def sum_of_sites(self, cavity: Any, data: Any, weight: Array, power: float) -> Any:
+        """Σ_n w_n λ̂_n over rows that see one cavity."""
+        sites = jax.vmap(lambda datum: self.site(cavity, datum, power))(data)
+        return jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), sites)
 
     def check(self, prior: Any, data: Any) -> Any:
         """The data as float64 arrays, or a ValueError that names the argument. Factors add what they know."""

@@ -10,7 +10,7 @@ from jax import Array
 from cavity._pytree import pytree
 from cavity.factors.base import as_rows
 from cavity.factors.conjugate import gaussian_mean_precision
-from cavity.factors.conjugate_mixture import ConjugateMixture, all_but, check_parts, log_mean_weights, mixture_of
+from cavity.factors.conjugate_mixture import ConjugateMixture, all_but, check_parts, log_mean_weights
 from cavity.factors.matching import change_of_weights, parts_of
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
 from cavity.families.base import describe
@@ -33,10 +33,13 @@ class GaussianMixture(ConjugateMixture):
         return self.estimate(cavity, datum, power)[0]
 
     def estimate(self, cavity: Product, datum: Array, power: float) -> tuple[Product, Array]:
-        site, log_means = self.sum_of_sites(cavity, jnp.asarray(datum)[None], jnp.ones(1), power)
+        site, log_means = self.sums(cavity, jnp.asarray(datum)[None], jnp.ones(1), power)
         return site, log_means[0]
 
-    def sum_of_sites(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
+    def sum_of_sites(self, cavity: Product, data: Array, weight: Array, power: float) -> Product:
+        return self.sums(cavity, data, weight, power)[0]
+
+    def sums(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
         """Σ_n w_n λ̂_n over the rows of x from one cavity, and ℓ_α of each; rows where it is not finite are left out."""
         parts, concentration = parts_of(cavity["components"]), jnp.asarray(cavity["weights"].concentration)
         s = parts.squares(x)
@@ -58,9 +61,6 @@ class GaussianMixture(ConjugateMixture):
 
     def kernel(self, prior: Any) -> Kernel:
         return KERNEL
-
-    def smooth(self) -> ConjugateMixture:
-        return mixture_of(self.component)
 
     def check(self, prior: Any, data: Any) -> np.ndarray:
         check_parts(prior)
@@ -85,7 +85,7 @@ def together(
     """Σ w_n δ_n over rows that share a site, without forming the pull of each. The scales of sites are left out."""
     cavity = q - (power * present) * site
     proper = cavity.is_proper()
-    total, log_means = factor.sum_of_sites(select(proper, cavity, q), x, weight, power)
+    total, log_means = factor.sums(select(proper, cavity, q), x, weight, power)
     usable = proper & all_finite(total)
     valid = usable & jnp.isfinite(log_means)
     used = jnp.sum(jnp.where(valid, weight, 0.0))

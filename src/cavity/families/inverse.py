@@ -162,8 +162,9 @@ def _(dim: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
     return half, tangents[0] / _with_slope(lambda x: wishart_excess(x, dim), half)[1]
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def half_step(half: Array, change: Array, dim: int) -> Array:
-    """The h with s(x + h) = s(x) + `change`, s = `wishart_excess`; for D = 1, s(x) = log x − ψ(x). Not differentiable.
+    """The h with s(x + h) = s(x) + `change`, s = `wishart_excess`; for D = 1, s(x) = log x − ψ(x).
 
     `change` has more axes in front than x: many changes from few places. The inverse of log s, nearly a straight line
     in log x, is interpolated around each place, and Newton's method is left for changes that go far.
@@ -179,20 +180,23 @@ def half_step(half: Array, change: Array, dim: int) -> Array:
     return half * jnp.expm1(jax.lax.cond(jnp.any(jnp.abs(rise) > FARTHEST), far, lambda start: start, log_ratio))
 
 
+@half_step.defjvp
+def _(dim: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # s′(x + h) (dx + dh) = s′(x) dx + d change
+    step, slope = half_step(*primals, dim), lambda x: _with_slope(lambda x: wishart_excess(x, dim), x)[1]
+    moved = (slope(primals[0]) * tangents[0] + tangents[1]) / slope(primals[0] + step)
+    return step, moved - tangents[0]
+
+
+@jax.custom_jvp
 def dirichlet_step(alpha: Array, gain: Array) -> Array:
-    """The δ with E[log x_j] under α + δ higher by `gain`, (…, J), than under α, (J,). Not differentiable.
+    """The δ with E[log x_j] under α + δ higher by `gain`, (…, J), than under α, (J,).
 
     Newton in log (α + δ), with the inverse Hessian by Sherman–Morrison as for `dirichlet_concentration` below, and with
     the digits of δ rather than of α + δ.
     """
     total, excess, sum_of = jnp.sum(alpha), log_minus_digamma, lambda x: jnp.sum(x, axis=-1, keepdims=True)
-
-    def towards(delta: Array, missing: Array) -> Array:
-        near = alpha + delta
-        bend, bend_total = _bend(near), _bend(sum_of(near))
-        spread, width = near / (1 + bend), near * bend / (1 + bend)  # 1/ψ′ and a − 1/ψ′
-        spare = sum_of(width) - sum_of(near) * bend_total / (1 + bend_total)
-        return spread * (missing + sum_of(spread * missing) / spare) / near
+    towards = lambda delta, missing: _fisher_solve(alpha + delta, missing) / (alpha + delta)
 
     def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         delta, _, count = carry
@@ -206,6 +210,27 @@ def dirichlet_step(alpha: Array, gain: Array) -> Array:
     unfinished = lambda carry: jnp.any(jnp.abs(carry[1]) > 1e-9) & (carry[2] < 100)
     start = alpha * jnp.expm1(jnp.clip(towards(jnp.zeros_like(alpha), gain), -3.0, 3.0))
     return jax.lax.while_loop(unfinished, advance, (start, jnp.ones_like(gain), jnp.zeros((), int)))[0]
+
+
+@dirichlet_step.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # the derivative of E[log x] under α + δ, less that under α, is d gain
+    alpha, gain = primals
+    by_alpha = lambda a: (1 + _bend(a)) / a  # ψ′
+    under = by_alpha(alpha) * tangents[0] - by_alpha(jnp.sum(alpha)) * jnp.sum(tangents[0])
+    step = dirichlet_step(alpha, gain)
+    return step, _fisher_solve(alpha + step, tangents[1] + under) - tangents[0]
+
+
+def _fisher_solve(alpha: Array, change: Array) -> Array:
+    """The dα with (diag ψ′(α) − ψ′(Σα) 11ᵀ) dα = `change`, by Sherman–Morrison.
+
+    Widths a − 1/ψ′(a) keep its denominator from cancelling.
+    """
+    sum_of = lambda x: jnp.sum(x, axis=-1, keepdims=True)
+    width = lambda a: a * _bend(a) / (1 + _bend(a))
+    spread = alpha / (1 + _bend(alpha))  # 1/ψ′(α)
+    return spread * (change + sum_of(spread * change) / (sum_of(width(alpha)) - width(sum_of(alpha))))
 
 
 @jax.custom_jvp
@@ -254,13 +279,8 @@ def log_sum_exp(logs: Array) -> Array:
 
 @dirichlet_concentration.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # (diag ψ′(α) − ψ′(Σα) 11ᵀ) dα = dm by Sherman–Morrison; widths 1/ψ′(a) − a keep its denominator from cancelling.
     alpha = dirichlet_concentration(*primals)
-    total = jnp.sum(alpha, axis=-1)
-    width = lambda a: -a * _bend(a) / (1 + _bend(a))
-    spread = alpha / (1 + _bend(alpha))  # 1/ψ′(α)
-    common = jnp.sum(spread * tangents[0], axis=-1) / (width(total) - jnp.sum(width(alpha), axis=-1))
-    return alpha, spread * (tangents[0] + common[..., None])
+    return alpha, _fisher_solve(alpha, tangents[0])
 
 
 def _bend(a: Array) -> Array:

@@ -21,6 +21,7 @@ from cavity.inference.measure import entropy_of
 from cavity.inference.memory import Plan
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem
+from cavity.inference.response import respond
 from cavity.inference.result import ConvergenceWarning, History, Result, Sweep
 
 SMALLEST_SHARE = 2.0**-10
@@ -243,8 +244,8 @@ class Loop:
         """The evidence of K = 0 is that of its first pass; no sites are left of it."""
         if self.problem.slots.n_sites == 0:
             raise ValueError(
-                "ADF remembers no sites, so its evidence can neither be taken again nor differentiated. Fit with "
-                "cavity.ep() or aep()."
+                "ADF remembers no sites, so that nothing can be asked of its evidence or fixed point afterwards. Fit "
+                "with cavity.ep() or aep()."
             )
 
     def gradient(self) -> tuple[Any, Any]:
@@ -269,6 +270,16 @@ class Loop:
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
         return gradient
+
+    def response(self, expectations: Any) -> Any:
+        """The linear response of q, in the user's coordinates."""
+        self.refuse_without_sites()
+        if not self.driver.on_device:
+            raise ValueError("linear_response must be asked of a fit to dense rows, not to sparse ones or blocks.")
+        prior, data = (jax.tree.map(jnp.asarray, part) for part in self.problem.given)
+        q = jax.tree.map(jnp.asarray, self.in_user_coordinates(self.state.q))
+        model = self.problem.model._replace(prior=prior, data=data)
+        return respond(model, q, self.algorithm.power, expectations)
 
     def result(self, ending: str) -> Result:
         """What the user gets, with warnings for what went wrong on the way."""
@@ -303,6 +314,7 @@ class Loop:
             _sites=self.state.sites,
             _gradient=self.gradient,
             _evidence_with=self.evidence_with,
+            _response=self.response,
         )
 
 

@@ -73,6 +73,7 @@ class Result:
     _sites: Any = field(repr=False, default=None)
     _gradient: Any = field(repr=False, default=None)
     _evidence_with: Any = field(repr=False, default=None)
+    _response: Any = field(repr=False, default=None)
 
     def evidence_gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to the leaves of (factor, prior): likelihood hyper-parameters and the prior's η.
@@ -94,6 +95,17 @@ class Result:
         with jax.enable_x64(True):
             return self._evidence_with(factor)
 
+    def linear_response(self, expectations: Any) -> Any:
+        """Covariances of functions f(θ) that q leaves out, from how the fixed point answers to a push.
+
+        `expectations(q)`, a JAX function, gives their means under a member of q's family. The result has `own`, their
+        covariance under q as far as its sufficient statistics tell, and `added`: the posterior's is about the sum.
+        """
+        if self._response is None:
+            raise ValueError("A result that was pickled or copied no longer holds its data: fit again to ask it.")
+        with jax.enable_x64(True):
+            return self._response(expectations)
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the way back to the data, which may be large."""
-        return {**self.__dict__, "_sites": None, "_gradient": None, "_evidence_with": None}
+        return {**self.__dict__, "_sites": None, "_gradient": None, "_evidence_with": None, "_response": None}
