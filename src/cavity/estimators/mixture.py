@@ -1,5 +1,7 @@
 """Clustering and density estimation by a Bayesian mixture of Gaussians."""
 
+import dataclasses
+import warnings
 from typing import Any, Self
 
 import jax
@@ -12,19 +14,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity._checks import check_positive, is_integer, is_number
 from cavity.estimators.mixture_model import Prior, Units, first_labels, given_labels
 from cavity.estimators.mixture_posterior import MixturePosterior
-from cavity.estimators.mixture_response import Correction, expectations
+from cavity.estimators.mixture_response import correction_of
 from cavity.factors import gaussian_mixture
 from cavity.families import Product
 from cavity.inference import named
 from cavity.inference.named import Algorithm
-from cavity.inference.result import Result
+from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
 ROWS_FOR_EP = 2000  # beyond, one shared site loses next to nothing and is many times quicker
 BATCHES = 10  # in a sweep of EP
 GROUPS = 10
-NUMBERS_FOR_RESPONSE = 200
+FARTHEST = 1e7  # from the middle, in units of the data's spread: half of the digits are left in squares
 COVARIANCE_TYPES = ("full", "diag", "spherical")
+
+
+TOO_MUCH_OVERLAP = (
+    "Clusters overlap so much that linear response has no answer: credible intervals are those of the posterior "
+    "family, and too narrow. Fewer components, or linear_response=False if only predictions matter, avoid this."
+)
 
 
 class GaussianMixture(DensityMixin, BaseEstimator):
@@ -45,9 +53,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             that J components fill the volume of the data.
         init: "kmeans", "random", or an array of labels to begin with.
         n_init: fits from different beginnings, of which that with the largest evidence is kept.
-        linear_response: whether credible intervals take account of what overlapping clusters couple and the posterior
-            family leaves out; "auto" where the family has at most 200 numbers, for each of which it is a pass over
-            the data or two. The posterior of `partial_fit`'s later chunks has none.
+        linear_response: whether credible intervals and draws take account of what overlapping clusters couple and the
+            posterior family leaves out. After later chunks of `partial_fit` they do not.
         batch_size: rows at a time, for "ep", "sep", "adf", "dsep", "power-ep", "vmp" and "svi".
         forgetting: share of what is known that `partial_fit` forgets with every chunk.
         tol: stop when a sweep moves the posterior by less than this many standard deviations.
@@ -72,7 +79,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         prior_scale: float | None = None,
         init: Any = "kmeans",
         n_init: int = 1,
-        linear_response: Any = "auto",
+        linear_response: bool = True,
         batch_size: int | None = None,
         forgetting: float = 0.0,
         max_sweeps: int | None = None,
@@ -95,15 +102,24 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
+    posterior_: MixturePosterior
+    converged_: bool
+    log_evidence_: float
+
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from X (n_samples, n_features); y is ignored."""
         X = validate_data(self, X, dtype=np.float64)
         self._check_parameters(X)
-        self._units = Units.of(X)
+        self._units = Units.of(X, common=self.covariance_type == "spherical")
         self._belief = self._prior()
         self._from_prior(self._units.to_fit(X))
+        if self.linear_response and self.converged_ and self.n_components > 1:
+            correction = correction_of(self.posterior_, self._flat(), X)
+            self.posterior_ = dataclasses.replace(self.posterior_, correction=correction)
+            if correction is None:
+                warnings.warn(TOO_MUCH_OVERLAP, ConvergenceWarning, stacklevel=2)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -112,44 +128,38 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             return self.fit(X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         self._check_parameters(X)
-        start = self._belief.family(np.zeros((self.n_components, X.shape[1])))
+        start = self._flat()
         known = start + (1 - self.forgetting) * (self.posterior_.family - start)
         result = self._fit(known, self._units.to_fit(X), None, check_random_state(self.random_state))
         self._publish(result, self.log_evidence_ + self._log_evidence(result, len(X)))
         return self
 
+    def _check_spread(self, Z: np.ndarray) -> None:
+        """Covariances of rows near and very far have more than the sixteen digits of float64."""
+        row, farthest = int(np.argmax(np.max(np.abs(Z), axis=1))), float(np.max(np.abs(Z)))
+        if self.covariance_type == "full" and farthest > FARTHEST:
+            raise ValueError(
+                f"X must not hold rows as far from the others as row {row}, {farthest:.0e} times their spread: a "
+                "covariance matrix of both cannot be held in float64. Remove such rows, or use covariance_type='diag'."
+            )
+
     def _from_prior(self, Z: np.ndarray) -> None:
         """The best of several fits, components in the order of their weights."""
+        self._check_spread(Z)
         rng = check_random_state(self.random_state)
-        prior = self._belief.family(np.zeros((self.n_components, Z.shape[1])))
-        results = []
+        prior, results = self._flat(), []
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             labels = first_labels(Z, self.n_components, self.init, rng)
             results.append(self._fit(prior, Z, labels, rng))
         best = max(results, key=lambda result: np.nan_to_num(result.log_evidence, nan=-np.inf))
         order = np.argsort(-best.posterior["weights"].concentration, kind="stable")
         evidence = self._log_evidence(best, len(Z)) + self._log_orders(best.posterior)
-        self._publish(best, evidence, order, self._correction(best, order))
-
-    def _correction(self, result: Result, order: np.ndarray) -> Correction | None:
-        """What overlap adds to the posterior's spread, where that is wanted and there is a fixed point to ask."""
-        size = sum(np.size(leaf) for leaf in jax.tree.leaves(result.posterior))
-        wanted = size <= NUMBERS_FOR_RESPONSE if self.linear_response == "auto" else self.linear_response
-        if not wanted or not result.converged or self._choose(1).n_sites == 0 or self.n_components == 1:
-            return None
-        return Correction.of(result.linear_response(expectations), order)
+        self._publish(best, evidence, order)
 
     def _fit(self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, rng: np.random.RandomState) -> Result:
         """One fit; ADF has no sites to begin with, so that its prior means are moved instead."""
         algorithm = self._choose(len(Z))
         start = None if labels is None else given_labels(prior, Z, labels)
-        if start is not None and not start.is_proper():
-            farthest = int(np.argmax(np.max(np.abs(Z), axis=1)))
-            raise ValueError(
-                f"X must not hold rows as far from the others as row {farthest}, {np.max(np.abs(Z)):.0e} times their "
-                "spread: a covariance of both has more than the sixteen digits of float64. Remove such rows, or use "
-                "covariance_type='diag'."
-            )
         if start is not None and algorithm.n_sites == 0:
             means = np.asarray(start["components"].mean).reshape(self.n_components, -1)
             prior, start = self._belief.family(means), None
@@ -203,6 +213,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             self.n_components, self.covariance_type, self.weight_concentration, self.mean_count, df, float(scale) ** 2
         )
 
+    def _flat(self) -> Product:
+        """The prior with all means in the middle of the data."""
+        return self._belief.family(np.zeros((self.n_components, self.n_features_in_)))
+
     def _log_evidence(self, result: Result, n_rows: int) -> float:
         """log Z of the data in their own units."""
         return result.log_evidence - n_rows * float(np.sum(np.log(self._units.scale)))
@@ -220,11 +234,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         result: Result,
         log_evidence: float,
         order: np.ndarray | None = None,
-        correction: Correction | None = None,
     ) -> None:
         """The fitted attributes."""
         q = result.posterior if order is None else take(result.posterior, order)
-        self.posterior_ = MixturePosterior.of(q, self._units, correction)
+        self.posterior_ = MixturePosterior.of(q, self._units)
         self.weights_, self.means_ = self.posterior_.weights, self.posterior_.means
         self.covariances_ = self.posterior_.covariances
         self.converged_, self.n_skipped_ = result.converged, result.n_skipped
@@ -244,8 +257,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             raise ValueError(f"covariance_type must be one of {listed}; got {self.covariance_type!r}.")
         if self.df is not None and not (is_number(self.df) and X.shape[1] + 1 < self.df < np.inf):
             raise ValueError(f"df must be a number above n_features + 1 = {X.shape[1] + 1}; got df={self.df!r}.")
-        if not isinstance(self.linear_response, bool) and self.linear_response != "auto":
-            raise ValueError(f"linear_response must be True, False or 'auto'; got {self.linear_response!r}.")
+        if not isinstance(self.linear_response, bool | np.bool_):
+            raise ValueError(f"linear_response must be True or False; got {self.linear_response!r}.")
         if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
             raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
         if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):

@@ -22,14 +22,21 @@ class Units:
     scale: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray) -> "Units":
-        """Median and quartiles, which a few outliers do not move; deviation where half of the rows are equal."""
+    def of(cls, X: np.ndarray, common: bool) -> "Units":
+        """Median and quartiles, which a few outliers do not move; deviation where half of the rows are equal.
+
+        With a `common` scale for all features, what is round in z is round in x.
+        """
         low, middle, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
         with np.errstate(over="ignore"):
             spread = X.std(axis=0)
         scale = np.where(high > low, (high - low) / NORMAL_RANGE, spread)
         tiny = scale <= 1e-12 * np.abs(middle)  # rounding of a constant column
-        return cls(middle, np.where(tiny | ~np.isfinite(scale) | (scale == 0), 1.0, scale))
+        good = (scale > 0) & np.isfinite(scale) & ~tiny
+        if common:
+            scale = np.full_like(scale, np.exp(np.mean(np.log(scale[good]))) if np.any(good) else 1.0)
+            return cls(middle, scale)
+        return cls(middle, np.where(good, scale, 1.0))
 
     def to_fit(self, X: np.ndarray) -> np.ndarray:
         return (X - self.center) / self.scale
@@ -67,9 +74,13 @@ class Prior:
 
 
 def given_labels(prior: Product, Z: np.ndarray, labels: np.ndarray) -> Product:
-    """The posterior if the assignments were known: conjugate."""
-    components, count = prior["components"], len(prior["weights"].concentration)
-    share = np.eye(count)[labels]
+    """The posterior if the assignments were known."""
+    return prior + given_shares(prior, Z, np.eye(len(prior["weights"].concentration))[labels])
+
+
+def given_shares(prior: Product, Z: np.ndarray, share: np.ndarray) -> Product:
+    """What rows add to the natural parameters if such shares of them (n, J) belong to the components: conjugate."""
+    components = prior["components"]
     rows, sums = share.sum(0), share.T @ Z
     if isinstance(components, NormalWishart):
         squares = np.einsum("nj,nd,ne->jde", share, Z, Z, optimize=True)
@@ -79,7 +90,7 @@ def given_labels(prior: Product, Z: np.ndarray, labels: np.ndarray) -> Product:
     else:
         each = np.repeat(rows[:, None], Z.shape[1], axis=1)
         added = NormalGamma(sums[..., None], each, 0.5 * each, 0.5 * share.T @ Z**2)
-    return prior + Product({"weights": Dirichlet(rows), "components": added})
+    return Product({"weights": Dirichlet(rows), "components": added})
 
 
 def first_labels(Z: np.ndarray, n_components: int, how: Any, rng: np.random.RandomState) -> np.ndarray:

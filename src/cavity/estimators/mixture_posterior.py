@@ -12,11 +12,12 @@ import pandas as pd
 from scipy import linalg, special, stats
 
 from cavity._checks import is_integer, is_number
+from cavity.estimators.mixture_correction import Correction
 from cavity.estimators.mixture_model import Units
-from cavity.estimators.mixture_response import Correction
 from cavity.families import NormalWishart, Product
 
 DRAWS_FOR_COVARIANCES = 4000  # intervals of covariances between two features have no closed form
+SMALLEST_COUNT = 1e-3  # of a Beta distribution: one that is wider has all its weight at both ends
 PARAMETERS = ("weights", "means", "variances", "covariances")
 
 
@@ -103,7 +104,7 @@ class MixturePosterior:
         if parameter == "weights" and len(self.mean) == 1:  # a single component has all the weight
             return np.ones(1), np.ones(1)
         if parameter in ("weights", "means", "variances"):
-            law = self._laws()[PARAMETERS.index(parameter)]
+            law = self._law(parameter)
         elif parameter == "covariances":
             draws = self.sample(DRAWS_FOR_COVARIANCES, random_state=0)["covariances"]
             return np.quantile(draws, tails[0], axis=0), np.quantile(draws, tails[1], axis=0)
@@ -117,18 +118,18 @@ class MixturePosterior:
             return np.ones(len(self.mean)), np.ones_like(self.mean), np.ones_like(self.mean)
         return self.correction.inflation()
 
-    def _laws(self) -> tuple[Any, Any, Any]:
-        """The marginal distributions of weights, means and variances: q's, as much wider as the correction says."""
+    def _law(self, parameter: str) -> Any:
+        """The marginal distributions of a kind of parameter: q's, as much wider as the correction says."""
         weights, means, variances = self._inflation()
-        share, spread = self.weights, weights * self.family["weights"].variance
-        count = np.maximum(share * (1 - share) / spread - 1, 1e-3)
+        if parameter == "weights":
+            share = self.weights
+            count = np.maximum(share * (1 - share) / (weights * self.family["weights"].variance) - 1, SMALLEST_COUNT)
+            return stats.beta(count * share, count * (1 - share))
+        if parameter == "means":
+            return stats.t(2 * self.shape, self.means, np.sqrt(means) * self._mean_scales())
         shape = inverse_trigamma(variances * special.polygamma(1, self.shape))
         scale = self._variance_rates() * np.exp(special.digamma(shape) - special.digamma(self.shape))
-        return (
-            stats.beta(count * share, count * (1 - share)),
-            stats.t(2 * self.shape, self.means, np.sqrt(means) * self._mean_scales()),
-            stats.invgamma(shape, scale=scale),
-        )
+        return stats.invgamma(shape, scale=scale)
 
     def region(self, component: int, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Centre m and matrix S of the credible region (μ − m)ᵀ S⁻¹ (μ − m) ≤ 1 of a component's mean.

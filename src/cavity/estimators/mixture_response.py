@@ -1,88 +1,149 @@
 """Where clusters overlap the data couple parameters that q takes for independent: what that adds to their spread.
 
-Weights, means and variances are looked at as u = (log π, μ, log σ²), in which posteriors are nearly Gaussian.
+If the assignments were known, the sufficient statistics would have the covariance H of a conjugate posterior, block by
+block. Not to know them costs Σ_n Cov[s_h(x_n)], the covariance under the responsibilities of what a row adds to the
+natural parameters: Louis (1982). The posterior of the statistics is then about (H⁻¹ − Σ_n Cov)⁻¹, equation (51), which
+is the linear response of a variational fixed point (Giordano, Broderick and Jordan 2015; `Result.linear_response` has
+it for any model). Statistics are those of y = μ − m, in which H is block diagonal.
 """
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from scipy.linalg import block_diag, solve_triangular
+from scipy.special import digamma, polygamma, softmax
 
-from cavity.families import NormalWishart, Product
-from cavity.families.inverse import log_minus_digamma
-from cavity.inference.response import Response
+from cavity.estimators.mixture_correction import Correction
+from cavity.estimators.mixture_model import given_shares
+from cavity.estimators.mixture_posterior import MixturePosterior
+from cavity.families import Product
 
-SMALLEST = 1e-10  # of the largest eigenvalue: directions in which q has no spread of its own, as those of a spherical q
-
-
-def expectations(q: Product) -> Array:
-    """E_q[u], of log weights (J), means (J, D) and log variances (J, D), in one vector."""
-    components, alpha = q["components"], jnp.asarray(q["weights"].concentration)
-    mean = components.shift / jnp.asarray(components.count)[..., None]
-    if isinstance(components, NormalWishart):
-        square = components.count[:, None] * mean**2
-        shape = 0.5 * (components.df - mean.shape[1] + 1)[:, None]
-        rate = 0.5 * (jnp.diagonal(components.rate, axis1=-2, axis2=-1) - square)
-    else:
-        shape = jnp.asarray(components.shape)
-        rate = components.rate - 0.5 * components.count * jnp.sum(mean**2, axis=-1)
-        shape, rate = shape.reshape(len(alpha), -1), rate.reshape(len(alpha), -1)
-    mean = mean.reshape(len(alpha), -1)
-    log_variance = jnp.log(rate / shape) + log_minus_digamma(shape)
-    mean_log = jnp.log(alpha / jnp.sum(alpha)) - log_minus_digamma(alpha) + log_minus_digamma(jnp.sum(alpha))
-    return jnp.concatenate([mean_log, mean.ravel(), jnp.broadcast_to(log_variance, mean.shape).ravel()])
+CHUNK = 4096  # rows at a time
 
 
-@dataclass(frozen=True)
-class Correction:
-    """How much wider than q the posterior is, in the units of the fit."""
+class Block(NamedTuple):
+    """The statistics of one component, or of one of its features."""
 
-    center: np.ndarray  # E_q[u]
-    own: np.ndarray  # Cov_q[u]
-    added: np.ndarray
-    n_components: int
-
-    @classmethod
-    def of(cls, response: Response, order: np.ndarray) -> "Correction | None":
-        """With the components in another order. None where the fixed point is not stable or this is no covariance."""
-        total = response.own + response.added
-        if not (response.radius < 1 and np.all(np.isfinite(total)) and np.all(np.diag(total) > 0)):
-            return None
-        count, size = len(order), len(response.mean)
-        of_component = count + np.arange(size - count).reshape(2, count, -1)
-        at = np.concatenate([order, of_component[:, order].ravel()])
-        square = np.ix_(at, at)
-        return cls(response.mean[at], response.own[square], response.added[square], count)
-
-    def parts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Something on the last axis of u's size as that of log weights, means and log variances."""
-        weights, rest = values[..., : self.n_components], values[..., self.n_components :]
-        means, variances = np.split(rest, 2, axis=-1)
-        shape = (*values.shape[:-1], self.n_components, -1)
-        return weights, means.reshape(shape), variances.reshape(shape)
-
-    def inflation(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The posterior's variances over q's, for weights (J), means and variances (J, D)."""
-        return self.parts(1 + np.diag(self.added) / np.diag(self.own))
-
-    def added_to_mean(self, component: int) -> np.ndarray:
-        """What is added to the covariance of a component's mean, (D, D)."""
-        dim = (len(self.center) // self.n_components - 1) // 2
-        at = self.n_components + component * dim + np.arange(dim)
-        return self.added[np.ix_(at, at)]
-
-    def recolour(self, u: np.ndarray) -> np.ndarray:
-        """Draws of q moved so that their covariance is the posterior's: the shortest such map of Gaussians."""
-        root, inverse = roots(self.own)
-        middle = roots(root @ (self.own + self.added) @ root)[0]
-        return self.center + (u - self.center) @ (inverse @ middle @ inverse)
+    fisher: np.ndarray  # H, their covariance under q
+    with_means: np.ndarray  # their covariance with μ, a column for each feature
+    with_variances: np.ndarray  # and with log σ²
 
 
-def roots(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The symmetric square root of a covariance and that root's inverse, zero where there is no spread."""
-    values, vectors = np.linalg.eigh(matrix)
-    values = np.where(values > SMALLEST * values.max(), values, 0.0)
-    with np.errstate(divide="ignore"):
-        inverse = np.where(values > 0, 1 / np.sqrt(values), 0.0)
-    return (vectors * np.sqrt(values)) @ vectors.T, (vectors * inverse) @ vectors.T
+def wishart_block(posterior: MixturePosterior, j: int) -> Block:
+    """Of (Wy, −½ yᵀWy, ½ log |W|, −½ W), off-diagonal entries of W once."""
+    dim = posterior.mean.shape[1]
+    count, shape, rate = posterior.count[j, 0], posterior.shape[j, 0], 2 * posterior.rate[j]
+    df, scale = 2 * shape + dim - 1, np.linalg.inv(rate)
+    row, column = np.triu_indices(dim)
+    fisher = np.zeros((dim + 2 + len(row),) * 2)
+    fisher[:dim, :dim] = df * scale / count
+    fisher[dim, dim] = 0.5 * dim / count**2
+    fisher[dim + 1, dim + 1] = 0.25 * np.sum(polygamma(1, 0.5 * (df - np.arange(dim))))
+    fisher[dim + 1, dim + 2 :] = fisher[dim + 2 :, dim + 1] = -0.5 * scale[row, column]
+    pairs = lambda a, b: scale[np.ix_(a, b)]
+    fisher[dim + 2 :, dim + 2 :] = (
+        0.25 * df * (pairs(row, row) * pairs(column, column) + pairs(row, column) * pairs(column, row))
+    )
+    means, variances = np.zeros((len(fisher), dim)), np.zeros((len(fisher), dim))
+    means[:dim] = np.eye(dim) / count
+    variances[dim + 1] = -0.5 * polygamma(1, shape)
+    variances[dim + 2 + np.flatnonzero(row == column), np.arange(dim)] = 1 / np.diag(rate)
+    return Block(fisher, means, variances)
+
+
+def gamma_block(count: Any, shape: Any, rate: Any, dim: int) -> Block:
+    """Of (wy, −½ w‖y‖², log w, −w) for `dim` coordinates that share w."""
+    fisher = np.diag([*[shape / (rate * count)] * dim, 0.5 * dim / count**2, polygamma(1, shape), shape / rate**2])
+    fisher[dim + 1, dim + 2] = fisher[dim + 2, dim + 1] = -1 / rate
+    means, variances = np.zeros((dim + 3, dim)), np.zeros((dim + 3, dim))
+    means[:dim] = np.eye(dim) / count
+    variances[dim + 1], variances[dim + 2] = -polygamma(1, shape), 1 / rate
+    return Block(fisher, means, variances)
+
+
+def blocks_of(posterior: MixturePosterior) -> list[list[Block]]:
+    """The blocks of every component: one, or one for each feature."""
+    n_components, dim = posterior.mean.shape
+    if posterior.kind == "full":
+        return [[wishart_block(posterior, j)] for j in range(n_components)]
+    gamma = lambda j, d, size: gamma_block(posterior.count[j, d], posterior.shape[j, d], posterior.rate[j, d, d], size)
+    if posterior.kind == "spherical":
+        return [[gamma(j, 0, dim)] for j in range(n_components)]
+    return [[gamma(j, d, 1) for d in range(dim)] for j in range(n_components)]
+
+
+def added_by_rows(posterior: MixturePosterior, Z: np.ndarray, j: int) -> np.ndarray:
+    """What each row adds to the natural parameters of component j if it belongs to it, (n, P_j)."""
+    d, one = Z - posterior.mean[j], np.ones((len(Z), 1))
+    if posterior.kind == "full":
+        row, column = np.triu_indices(d.shape[1])
+        return np.hstack([d, one, one, np.where(row == column, 1.0, 2.0) * d[:, row] * d[:, column]])
+    if posterior.kind == "spherical":
+        return np.hstack([d, one, 0.5 * d.shape[1] * one, 0.5 * np.sum(d**2, axis=1, keepdims=True)])
+    each = [d, np.ones_like(d), np.full_like(d, 0.5), 0.5 * d**2]
+    return np.stack(each, axis=-1).reshape(len(Z), -1)
+
+
+def unknown_assignments(posterior: MixturePosterior, Z: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Σ_n Cov[s_h(x_n)] over the assignments h with probabilities `share` (n, J): weights first, then components."""
+    rows = [added_by_rows(posterior, Z, j) for j in range(share.shape[1])]
+    mean = np.hstack([share, *[share[:, j : j + 1] * rows[j] for j in range(len(rows))]])
+    total = -mean.T @ mean
+    total[np.arange(len(rows)), np.arange(len(rows))] += share.sum(0)
+    begin = len(rows)
+    for j, values in enumerate(rows):
+        at = slice(begin, begin + values.shape[1])
+        weighted = share[:, j : j + 1] * values
+        total[at, at] += weighted.T @ values
+        total[j, at] += weighted.sum(0)
+        total[at, j] += weighted.sum(0)
+        begin = at.stop
+    return total
+
+
+def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray) -> Correction | None:
+    """How much more spread the rows of X leave u than q says; None where they leave too little known for a covariance.
+
+    The conjugate posterior with the responsibilities for assignments stands for what would be known with them: q itself
+    holds a part of what is not known already.
+    """
+    chunks = np.split(X, range(CHUNK, len(X), CHUNK))
+    shares = [softmax(posterior.log_predictive(rows), axis=1) for rows in chunks]
+    to_fit = posterior.units.to_fit
+    added = [given_shares(prior, to_fit(rows), share) for rows, share in zip(chunks, shares, strict=True)]
+    complete = MixturePosterior.of(sum(added, start=prior), posterior.units)
+    missing = [unknown_assignments(complete, to_fit(rows), share) for rows, share in zip(chunks, shares, strict=True)]
+    total = covariance_of(complete, np.sum(missing, axis=0))
+    if total is None:
+        return None
+    fisher, with_u = assembled(posterior)
+    own = with_u.T @ np.linalg.solve(fisher, with_u)
+    alpha = posterior.family["weights"].concentration
+    log_variance = np.log(np.einsum("jdd->jd", posterior.rate)) - digamma(posterior.shape)
+    center = np.concatenate([digamma(alpha) - digamma(alpha.sum()), posterior.mean.ravel(), log_variance.ravel()])
+    return Correction(center, 0.5 * (own + own.T), total - own, len(alpha))
+
+
+def covariance_of(complete: MixturePosterior, missing: np.ndarray) -> np.ndarray | None:
+    """Cov[u] where so much is missing of what a complete posterior knows; None if that is all of it."""
+    fisher, with_u = assembled(complete)
+    root = np.linalg.cholesky(fisher)
+    lost = root.T @ missing @ root
+    if not (np.all(np.isfinite(lost)) and np.linalg.eigvalsh(lost).max() < 1):
+        return None
+    white = solve_triangular(root, with_u, lower=True)
+    total = white.T @ np.linalg.solve(np.eye(len(lost)) - lost, white)
+    return 0.5 * (total + total.T)
+
+
+def assembled(posterior: MixturePosterior) -> tuple[np.ndarray, np.ndarray]:
+    """H of all statistics, and their covariance with u under q: weights first, then components."""
+    alpha, (n_components, dim) = posterior.family["weights"].concentration, posterior.mean.shape
+    weights = np.diag(polygamma(1, alpha)) - polygamma(1, alpha.sum())
+    parts = [part for parts in blocks_of(posterior) for part in parts]
+    fisher = block_diag(weights, *[part.fisher for part in parts])
+    means = block_diag(*[part.with_means for part in parts])
+    variances = block_diag(*[part.with_variances for part in parts])
+    below = np.zeros((n_components, n_components * dim))
+    beside = np.zeros((len(fisher) - n_components, n_components))
+    return fisher, np.block([[weights, below, below], [beside, means, variances]])

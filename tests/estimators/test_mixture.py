@@ -1,0 +1,317 @@
+"""The mixture of Gaussians: its posterior, its predictions, and what people do with it."""
+
+import pickle
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import multigammaln, polygamma
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import cavity
+from cavity.estimators.mixture_posterior import MixturePosterior, inverse_trigamma
+from tests.registry import thinned
+
+RNG = np.random.default_rng(0)
+CENTRES = np.array([[-4.0, 0.0], [4.0, 1.0], [0.0, 6.0]])
+TRUTH = RNG.permutation(np.repeat([0, 1, 2], [60, 36, 24]))
+X = 10.0 + 3.0 * (CENTRES[TRUTH] + RNG.normal(size=(120, 2)) @ np.array([[1.0, 0.3], [0.0, 0.8]]))
+NEW = RNG.normal(size=(20, 2)) * 12 + 10
+KINDS = ["full", "diag", "spherical"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {kind: cavity.GaussianMixture(3, covariance_type=kind).fit(X) for kind in KINDS}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_s_own_checks():
+    results = check_estimator(cavity.GaussianMixture(), on_fail=None)
+    assert len(results) > 40
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_are_those_of_the_factor(fitted, kind):
+    model, factor = fitted[kind], cavity.factors.gaussian_mixture()
+    q, units = model.posterior_.family, model.posterior_.units
+    with jax.enable_x64(True):
+        log_mean = np.asarray(jax.jit(jax.vmap(lambda z: factor.log_mean(q, z, 1.0)))(units.to_fit(NEW)))
+        share = jax.jit(jax.vmap(lambda z: factor.responsibilities(q, z)))(units.to_fit(NEW))
+    np.testing.assert_allclose(model.score_samples(NEW), log_mean - np.log(units.scale).sum(), rtol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(NEW), share, rtol=1e-7, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(NEW), np.argmax(share, axis=1))
+    assert model.score(NEW) == pytest.approx(model.score_samples(NEW).mean())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clusters_are_found_in_the_order_of_their_weights(fitted, kind):
+    model = fitted[kind]
+    assert model.converged_
+    assert model.n_skipped_ == 0
+    assert np.all(np.diff(model.weights_) <= 0)
+    np.testing.assert_allclose(model.means_, 10 + 3 * CENTRES, atol=1.5)
+    assert np.mean(model.predict(X) == TRUTH) > 0.98
+    assert model.covariances_.shape == (3, 2, 2)
+    np.testing.assert_allclose(np.einsum("jdd->jd", model.covariances_), 9 * np.array([[1.0, 0.73]] * 3), rtol=0.6)
+
+
+def test_the_density_is_that_of_student_t():
+    model = cavity.GaussianMixture(1).fit(X)
+    q = model.posterior_.family["components"]
+    df, units = float(q.df[0]) - 1, model.posterior_.units
+    scale = (q.rate[0] - q.count[0] * np.outer(q.mean[0], q.mean[0])) * (q.count[0] + 1) / (q.count[0] * df)
+    law = stats.multivariate_t(q.mean[0], scale, df)
+    np.testing.assert_allclose(model.score_samples(NEW), law.logpdf(units.to_fit(NEW)) - np.log(units.scale).sum())
+
+
+def test_one_component_has_the_evidence_of_the_conjugate_model():
+    model = cavity.GaussianMixture(1).fit(X)
+    q, units = model.posterior_.family["components"], model.posterior_.units
+    n, inverse = len(X), q.rate[0] - q.count[0] * np.outer(q.mean[0], q.mean[0])
+    log_det = lambda matrix: np.linalg.slogdet(matrix)[1]
+    # Murphy (2007), "Conjugate Bayesian analysis of the Gaussian distribution", equation 266; R₀ = (ν₀ − D − 1) I
+    wanted = -n * np.log(np.pi) + multigammaln(0.5 * q.df[0], 2) - multigammaln(2.0, 2)
+    wanted += 2.0 * log_det(np.eye(2)) - 0.5 * q.df[0] * log_det(inverse) + np.log(0.01 / q.count[0])
+    assert model.log_evidence_ == pytest.approx(wanted - n * np.log(units.scale).sum(), rel=1e-10)
+
+
+def test_the_evidence_knows_the_number_of_components_and_the_units():
+    evidence = {j: cavity.GaussianMixture(j, linear_response=False).fit(X).log_evidence_ for j in (2, 3, 4)}
+    assert evidence[3] > evidence[2] + 5
+    assert evidence[3] > evidence[4]
+    scaled = cavity.GaussianMixture(3, linear_response=False).fit(7.0 * X - 3.0)
+    assert scaled.log_evidence_ == pytest.approx(evidence[3] - 2 * len(X) * np.log(7.0), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_are_quantiles_of_draws(fitted, kind):
+    for posterior in (fitted[kind].posterior_, MixturePosterior.of(*parts(fitted[kind].posterior_))):
+        draws = posterior.sample(40_000, random_state=1)
+        draws["variances"] = np.einsum("sjdd->sjd", draws["covariances"])
+        for name in ("weights", "means", "variances"):
+            sd = draws[name].std(0)
+            for end, tail in zip(posterior.interval(name, 0.8), (0.1, 0.9), strict=True):
+                np.testing.assert_allclose((np.quantile(draws[name], tail, axis=0) - end) / sd, 0.0, atol=0.06)
+
+
+def parts(posterior):
+    return posterior.family, posterior.units
+
+
+def test_covariances_and_regions(fitted):
+    posterior = fitted["full"].posterior_
+    draws = posterior.sample(20_000, random_state=2)
+    np.testing.assert_allclose(draws["covariances"].mean(0), posterior.covariances, rtol=0.05, atol=0.3)
+    lower, upper = posterior.interval("covariances")
+    inside = (lower <= draws["covariances"]) & (draws["covariances"] <= upper)
+    np.testing.assert_allclose(inside.mean(0), 0.9, atol=0.02)
+    for j in range(3):
+        centre, matrix = posterior.region(j, 0.8)
+        step = draws["means"][:, j] - centre
+        held = np.einsum("nd,nd->n", step, np.linalg.solve(matrix, step.T).T) <= 1
+        assert held.mean() == pytest.approx(0.8, abs=0.015)
+
+
+def test_overlap_widens_intervals_and_separation_does_not():
+    rng = np.random.default_rng(1)
+    spread = {}
+    for distance in (3.5, 12.0):
+        points = rng.normal(size=(120, 2)) + distance * (np.arange(120) % 2)[:, None] * [1, 0]
+        correction = cavity.GaussianMixture(2, covariance_type="spherical").fit(points).posterior_.correction
+        spread[distance] = np.concatenate([part.ravel() for part in correction.inflation()])
+    assert spread[3.5].max() > 1.3
+    np.testing.assert_allclose(spread[12.0], 1.0, atol=1e-3)
+
+
+def test_draws_have_the_covariance_that_was_asked_for(fitted):
+    correction = fitted["full"].posterior_.correction
+    root = np.linalg.cholesky(correction.own)
+    drawn = correction.center + np.random.default_rng(3).normal(size=(50_000, len(root))) @ root.T
+    wanted = correction.own + correction.added
+    scale = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
+    np.testing.assert_allclose(np.cov(correction.recolour(drawn).T) / scale, wanted / scale, atol=0.03)
+
+
+def test_inverse_of_trigamma():
+    values = np.geomspace(0.05, 1e6, 30)
+    np.testing.assert_allclose(inverse_trigamma(polygamma(1, values)), values, rtol=1e-9)
+
+
+def test_summary(fitted):
+    table = fitted["full"].summary(0.5)
+    assert list(table.index.names) == ["parameter", "component", "feature"]
+    assert len(table) == 3 + 6 + 6
+    assert np.all(table["lower"] < table["mean"])
+    assert np.all(table["mean"] < table["upper"])
+    draws = fitted["full"].posterior_.sample(40_000, random_state=4)
+    np.testing.assert_allclose(table.loc["mean"]["sd"], draws["means"].std(0).ravel(), rtol=0.05)
+    np.testing.assert_allclose(table.loc["weight"]["sd"], draws["weights"].std(0).ravel(), rtol=0.05)
+
+
+def test_new_rows_have_the_predictive_distribution(fitted):
+    rows, components = fitted["full"].sample(4000, random_state=0)
+    assert rows.shape == (4000, 2)
+    assert set(components) == {0, 1, 2}
+    np.testing.assert_allclose(np.bincount(components) / 4000, fitted["full"].weights_, atol=0.03)
+    np.testing.assert_allclose(rows[components == 0].mean(0), fitted["full"].means_[0], atol=0.3)
+    assert fitted["full"].score(rows) == pytest.approx(fitted["full"].score(X), abs=0.4)
+
+
+def test_chunks_of_one_component_add_up():
+    whole = cavity.GaussianMixture(1).fit(X[:40])
+    parts_ = cavity.GaussianMixture(1).partial_fit(X[:40]).partial_fit(X[40:80]).partial_fit(X[80:])
+    q = whole.posterior_.family["components"]
+    z = whole.posterior_.units.to_fit(X[40:])  # units are those of the first chunk
+    rows = len(z)
+    added = cavity.NormalWishart(q.shift + z.sum(0), q.count + rows, q.df + rows, q.rate + z.T @ z)
+    assert parts_.posterior_.family["components"].kl(added) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_chunks_of_clusters_and_forgetting():
+    chunks = np.split(X, 3)
+    stream = cavity.GaussianMixture(3)
+    forgetful = cavity.GaussianMixture(3, forgetting=0.5)
+    for chunk in chunks:
+        stream.partial_fit(chunk)
+        forgetful.partial_fit(chunk)
+    assert adjusted_rand_score(stream.predict(X), TRUTH) > 0.95
+    total = lambda model: model.posterior_.family["weights"].concentration.sum()
+    assert total(stream) == pytest.approx(123, abs=3)
+    assert total(forgetful) == pytest.approx(3 + 40 * (1 + 0.5 + 0.25), abs=3)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    thinned(["sep", "aep", "vmp", "power-ep", "dsep", cavity.aep(power=0.5)], lambda algorithm: algorithm == "sep"),
+)
+def test_algorithms_agree(fitted, algorithm):
+    model = cavity.GaussianMixture(3, algorithm=algorithm, covariance_type="spherical", linear_response=False).fit(X)
+    reference = fitted["spherical"].posterior_
+    sd = reference.interval("means", 0.683)[1] - reference.means
+    np.testing.assert_allclose((model.means_ - reference.means) / sd, 0.0, atol=0.15)
+
+
+def test_one_pass_has_a_place_to_begin():
+    model = cavity.GaussianMixture(3, algorithm="adf", covariance_type="spherical").fit(X)
+    assert np.mean(model.predict(X) == TRUTH) > 0.95
+    assert model.site_bytes_ == 0
+
+
+def test_bytes_grow_with_the_rows_only_where_each_has_a_site():
+    sizes, algorithms = {}, {"ep": cavity.parallel_ep(), "sep": cavity.sep(20)}
+    for algorithm in algorithms:
+        for n in (60, 120):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+                prior = {
+                    "weights": cavity.Dirichlet(np.ones(3)),
+                    "components": cavity.NormalGamma.from_parameters(CENTRES, *np.ones((3, 3))),
+                }
+                result = cavity.fit(
+                    cavity.factors.gaussian_mixture(), prior, X[:n], algorithms[algorithm], max_sweeps=1, evidence=False
+                )
+                sizes[algorithm, n] = result.site_bytes
+    assert sizes["ep", 120] == 2 * sizes["ep", 60]
+    assert sizes["sep", 120] == sizes["sep", 60]
+
+
+def test_beginnings():
+    options = {"covariance_type": "spherical", "linear_response": False}
+    fit = lambda **more: cavity.GaussianMixture(3, **options, **more).fit(X)
+    several = fit(init="random", n_init=3)
+    assert several.log_evidence_ == fit(init="random", n_init=3).log_evidence_
+    assert several.log_evidence_ >= fit(init="random").log_evidence_
+    np.testing.assert_allclose(fit(init=TRUTH).means_, 10 + 3 * CENTRES, atol=1.5)
+
+
+ODD = {
+    "one point": (X[:1], 1),
+    "one point, three components": (X[:1], 3),
+    "equal points": (np.tile(X[:1], (50, 1)), 3),
+    "fewer points than components": (X[:4], 8),
+    "a constant column": (np.column_stack([X, np.full(120, 3.7)]), 2),
+    "more components than clusters": (X, 6),
+    "an outlier": (np.concatenate([X[:119], [[1e12, 1e12]]]), 3),
+    "large units": (X * 1e150, 3),
+    "small units, far from zero": (X * 1e-3 + 1e6, 3),
+}
+
+
+QUICK = ("one point", "equal points", "an outlier", "large units")
+
+
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning")
+@pytest.mark.parametrize("name", thinned(ODD, lambda name: name in QUICK))
+def test_odd_data_give_a_proper_posterior(name):
+    points, count = ODD[name]
+    model = cavity.GaussianMixture(count, covariance_type="diag").fit(points)
+    posterior = model.posterior_
+    assert posterior.family.is_proper()
+    for values in (model.score_samples(points), model.predict_proba(points), model.log_evidence_, posterior.means):
+        assert np.all(np.isfinite(values))
+    for parameter in ("weights", "means", "variances"):
+        assert np.all(np.isfinite(posterior.interval(parameter)))
+    np.testing.assert_allclose(model.predict_proba(points).sum(1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, "n_components must be a positive integer"),
+        ({"n_init": 1.5}, "n_init must be a positive integer"),
+        ({"covariance_type": "tied"}, "covariance_type must be one of 'full', 'diag', 'spherical'"),
+        ({"algorithm": "em"}, "algorithm must be one of 'ep', 'sep'"),
+        ({"algorithm": "aep", "batch_size": 5}, "batch_size must be None with algorithm='aep'"),
+        ({"batch_size": 0}, "batch_size must be a positive integer"),
+        ({"weight_concentration": 0.0}, "weight_concentration must be a positive finite number"),
+        ({"mean_count": -1.0}, "mean_count must be a positive finite number"),
+        ({"prior_scale": "wide"}, "prior_scale must be a positive finite number"),
+        ({"df": 3.0}, r"df must be a number above n_features \+ 1 = 3"),
+        ({"forgetting": 1.0}, r"forgetting must lie in \[0, 1\)"),
+        ({"linear_response": "yes"}, "linear_response must be True or False"),
+        ({"init": "pca"}, "init must be 'kmeans', 'random' or an array of labels"),
+        ({"init": np.zeros(3, int)}, "init must have a label from 0 to 0 for each of 120 rows"),
+        ({"init": np.full(120, 2)}, "init must have a label from 0 to 0"),
+    ],
+)
+def test_parameters_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        cavity.GaussianMixture(**options).fit(X)
+
+
+def test_calls_are_checked(fitted):
+    model = fitted["full"]
+    with pytest.raises(ValueError, match="n_samples must be a positive integer"):
+        model.sample(0)
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        model.posterior_.interval("means", 1.0)
+    with pytest.raises(ValueError, match="parameter must be one of 'weights', 'means'"):
+        model.posterior_.interval("precisions")
+    with pytest.raises(ValueError, match="component must be a number from 0 to 2"):
+        model.posterior_.region(3)
+    far = np.concatenate([X[:119], [[1e12, 1e12]]])
+    with pytest.raises(ValueError, match="X must not hold rows as far from the others as row 119"):
+        cavity.GaussianMixture(1).fit(far)
+
+
+def test_pipelines_copies_and_scores(fitted):
+    model = fitted["spherical"]
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(NEW), model.predict(NEW))
+    np.testing.assert_array_equal(copy.posterior_.interval("means"), model.posterior_.interval("means"))
+    assert not hasattr(clone(model), "posterior_")
+    simple = cavity.GaussianMixture(3, covariance_type="spherical", linear_response=False)
+    pipeline = make_pipeline(StandardScaler(), simple)
+    assert np.all(np.isfinite(cross_val_score(pipeline, X, cv=3)))
+    assert list(simple.fit_predict(X)) == list(model.predict(X))
