@@ -271,7 +271,7 @@ def test_odd_data_give_a_proper_posterior(name):
         ({"n_components": 0}, "n_components must be a positive integer"),
         ({"n_init": 1.5}, "n_init must be a positive integer"),
         ({"covariance_type": "tied"}, "covariance_type must be one of 'full', 'diag', 'spherical'"),
-        ({"algorithm": "em"}, "algorithm must be one of 'ep', 'sep'"),
+        ({"algorithm": "em"}, "algorithm must be one of 'auto', 'ep', 'sep'"),
         ({"algorithm": "aep", "batch_size": 5}, "batch_size must be None with algorithm='aep'"),
         ({"batch_size": 0}, "batch_size must be a positive integer"),
         ({"weight_concentration": 0.0}, "weight_concentration must be a positive finite number"),

@@ -1,6 +1,7 @@
 """Algorithms by name, and the one that "auto" stands for."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +59,33 @@ NAMES: dict[str, Callable[[Size, int | None], Algorithm]] = {
 
 def choose(algorithm: Any, design: Any, batch_size: int | None) -> Algorithm:
     """An algorithm object from a name; objects are taken as they are."""
+    size = Size.of(design)
+    return pick(algorithm, {name: partial(make, size) for name, make in NAMES.items()}, batch_size)
+
+
+ROWS_FOR_EP = 2000  # of a mixture: beyond, one shared site loses next to nothing and is many times quicker
+BATCHES = 10  # in a sweep of EP for a mixture
+
+
+def choose_for_mixture(algorithm: Any, n_rows: int, batch_size: int | None) -> Algorithm:
+    """The same for mixtures, whose sites are large and whose steps by batches are cheap."""
+    some, few = -(-n_rows // BATCHES), int(np.clip(n_rows // 50, 1, 2000))
+    names: dict[str, Callable[[int | None], Algorithm]] = {
+        "ep": lambda size: named.ep(size or some),
+        "sep": lambda size: named.sep(size or few),
+        "aep": lambda _: named.aep(),
+        "adf": lambda size: named.adf(size or 1),
+        "dsep": lambda size: named.dsep(min(GROUPS, n_rows), batch_size=size or few),
+        "daep": lambda _: named.daep(min(GROUPS, n_rows)),
+        "power-ep": lambda size: named.power_ep(0.5, size or some),
+        "vmp": lambda size: named.vmp(size or some),
+        "svi": lambda size: named.svi(size or few),
+    }
+    return pick(algorithm, {"auto": names["ep" if n_rows <= ROWS_FOR_EP else "sep"], **names}, batch_size)
+
+
+def pick(algorithm: Any, names: dict[str, Callable[[int | None], Algorithm]], batch_size: int | None) -> Algorithm:
+    """The algorithm of a name, with batches of the user's size where it takes one."""
     if batch_size is not None and (isinstance(algorithm, Algorithm) or algorithm in ("aep", "daep")):
         raise ValueError(
             f"batch_size must be None with algorithm={algorithm!r}, which has its own; got {batch_size}. Use 'sep', or "
@@ -65,7 +93,7 @@ def choose(algorithm: Any, design: Any, batch_size: int | None) -> Algorithm:
         )
     if isinstance(algorithm, Algorithm):
         return algorithm
-    if not isinstance(algorithm, str) or algorithm not in NAMES:
-        names = ", ".join(map(repr, NAMES))
-        raise ValueError(f"algorithm must be one of {names}, or an object such as cavity.ep(); got {algorithm!r}.")
-    return NAMES[algorithm](Size.of(design), batch_size)
+    if not isinstance(algorithm, str) or algorithm not in names:
+        listed = ", ".join(map(repr, names))
+        raise ValueError(f"algorithm must be one of {listed}, or an object such as cavity.ep(); got {algorithm!r}.")
+    return names[algorithm](batch_size)

@@ -12,19 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import check_positive, is_integer, is_number
+from cavity.estimators.algorithms import choose_for_mixture
 from cavity.estimators.mixture_model import Prior, Units, first_labels, given_labels
 from cavity.estimators.mixture_posterior import MixturePosterior
 from cavity.estimators.mixture_response import correction_of
 from cavity.factors import gaussian_mixture
 from cavity.families import Product
-from cavity.inference import named
-from cavity.inference.named import Algorithm
 from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
-ROWS_FOR_EP = 2000  # beyond, one shared site loses next to nothing and is many times quicker
-BATCHES = 10  # in a sweep of EP
-GROUPS = 10
 FARTHEST = 1e7  # from the middle, in units of the data's spread: half of the digits are left in squares
 COVARIANCE_TYPES = ("full", "diag", "spherical")
 
@@ -158,7 +154,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def _fit(self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, rng: np.random.RandomState) -> Result:
         """One fit; ADF has no sites to begin with, so that its prior means are moved instead."""
-        algorithm = self._choose(len(Z))
+        algorithm = choose_for_mixture(self.algorithm, len(Z), self.batch_size)
         start = None if labels is None else given_labels(prior, Z, labels)
         if start is not None and algorithm.n_sites == 0:
             means = np.asarray(start["components"].mean).reshape(self.n_components, -1)
@@ -173,36 +169,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             seed=int(rng.randint(2**31)),
             start=start,
         )
-
-    def _choose(self, n_rows: int) -> Algorithm:
-        """An algorithm object from its name."""
-        some = self.batch_size or -(-n_rows // BATCHES)
-        few = self.batch_size or int(np.clip(n_rows // 50, 1, 2000))
-        names = {
-            "ep": lambda: named.ep(some),
-            "sep": lambda: named.sep(few),
-            "aep": named.aep,
-            "adf": lambda: named.adf(self.batch_size or 1),
-            "dsep": lambda: named.dsep(min(GROUPS, n_rows), batch_size=few),
-            "daep": lambda: named.daep(min(GROUPS, n_rows)),
-            "power-ep": lambda: named.power_ep(0.5, some),
-            "vmp": lambda: named.vmp(some),
-            "svi": lambda: named.svi(few),
-        }
-        names["auto"] = names["ep"] if n_rows <= ROWS_FOR_EP else names["sep"]
-        own = isinstance(self.algorithm, Algorithm)
-        if self.batch_size is not None and (own or self.algorithm in ("aep", "daep")):
-            raise ValueError(
-                f"batch_size must be None with algorithm={self.algorithm!r}, which has its own; got {self.batch_size}."
-            )
-        if own:
-            return self.algorithm
-        if not isinstance(self.algorithm, str) or self.algorithm not in names:
-            listed = ", ".join(map(repr, names))
-            raise ValueError(
-                f"algorithm must be one of {listed}, or an object such as cavity.ep(); got {self.algorithm!r}."
-            )
-        return names[self.algorithm]()
 
     def _prior(self) -> Prior:
         """The prior in the units of the fit; by default that of Fraley and Raftery (2007) for means and covariances."""
