@@ -7,9 +7,16 @@ import platform
 import jax
 import numpy as np
 
-from benchmarks import averaged, memory, sequential, sparse, tracing
+from benchmarks import averaged, memory, mixture, sequential, sparse, tracing
 
-PARTS = {"averaged": averaged, "sequential": sequential, "tracing": tracing, "memory": memory, "sparse": sparse}
+PARTS = {
+    "averaged": averaged,
+    "sequential": sequential,
+    "tracing": tracing,
+    "memory": memory,
+    "sparse": sparse,
+    "mixture": mixture,
+}
 
 
 def main() -> None:

@@ -7,10 +7,13 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from docs.figures import calibration, cube, fixed_points, pairs
+from docs.figures import calibration, clustering, cube, fixed_points, pairs
 
 FIGURES = {
     "calibration": calibration.draw,
+    "clustering_density": clustering.draw_density,
+    "clustering_evidence": clustering.draw_evidence,
+    "clustering_means": clustering.draw_means,
     "cube": cube.draw,
     "fixed_points": fixed_points.draw,
     "pairs": pairs.draw,

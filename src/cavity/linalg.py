@@ -22,7 +22,25 @@ def symmetric(matrix: Array) -> Array:
 @jax.jit
 def cholesky(matrix: Array) -> Array:
     """L with L Lᵀ = M; NaN where M is not positive definite."""
-    return jnp.linalg.cholesky(symmetric(matrix))
+    matrix = symmetric(matrix)
+    return by_columns(matrix) if 1 < matrix.shape[-1] <= SMALL else jnp.linalg.cholesky(matrix)
+
+
+def by_columns(matrix: Array) -> Array:
+    """The Cholesky factor a column at a time, in step for all matrices of a batch.
+
+    LAPACK is called for each matrix of a batch, by jaxlib 0.10 on the threads that the calls then wait for: with few
+    cores and several batches of thousands in one program all threads wait for ever.
+    """
+    places = jnp.arange(matrix.shape[-1])
+
+    def add_column(root: Array, j: Array) -> tuple[Array, None]:
+        rest = matrix[..., j] - jnp.sum(root * root[..., j, None, :], axis=-1)
+        column = jnp.where(places >= j, rest / jnp.sqrt(rest[..., j, None]), 0.0)
+        return jnp.where(places == j, column[..., None], root), None
+
+    root, _ = jax.lax.scan(add_column, jnp.zeros_like(matrix), places, unroll=len(places) <= UNROLLED)
+    return jnp.where(jnp.isfinite(root[..., -1:, -1:]), root, jnp.nan)  # a bad pivot spoils all that follow
 
 
 @jax.jit
@@ -85,4 +103,6 @@ def check_covariance(name: str, matrix: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must be positive definite; got an eigenvalue of {smallest:g}.") from None
 
 
+SMALL = 16  # columns up to which LAPACK is not called
+UNROLLED = 4  # columns up to which the factor is written out: quicker, but programs grow with the square
 ASYMMETRY = 1e-6  # relative: what single precision leaves of a symmetric matrix

@@ -129,14 +129,15 @@ def test_solvers_work_inside_vmap_and_do_not_mix_rows():
     np.testing.assert_allclose(batched, single, rtol=1e-13)
 
 
+@pytest.mark.parametrize("copies", [1, 20])  # each by itself, or between nodes
 @pytest.mark.parametrize("dim", [1, 3])
-def test_steps_of_degrees_of_freedom_keep_their_digits(dim):
+def test_steps_of_degrees_of_freedom_keep_their_digits(dim, copies):
     excess = lambda x: dim * mp.log(x + mp.mpf(dim - 1) / 2) - sum(psi(0, x + mp.mpf(i) / 2) for i in range(dim))
     for half in (0.05, 0.7, 30.0, 1e6):
         steps = np.array([-0.9 * half, -0.2 * half, 1e-3, 0.5, 5.0 * half])
         change = np.array([float(excess(mp.mpf(half) + mp.mpf(h)) - excess(mp.mpf(half))) for h in steps])
-        found = run(half_step, np.array([half]), change[:, None], dim)[:, 0]
-        np.testing.assert_allclose(found, steps, rtol=1e-10, atol=4 * EPS * half)
+        found = run(half_step, np.array([half]), np.repeat(change, copies)[:, None], dim)[:, 0]
+        np.testing.assert_allclose(found, np.repeat(steps, copies), rtol=1e-10, atol=4 * EPS * half)
 
 
 @pytest.mark.parametrize("alpha", [[0.01, 1.0, 3.0], [5.0, 20.0, 1.0], [1e6, 2e5, 3.0]])

@@ -166,11 +166,19 @@ def _(dim: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
 def half_step(half: Array, change: Array, dim: int) -> Array:
     """The h with s(x + h) = s(x) + `change`, s = `wishart_excess`; for D = 1, s(x) = log x − ψ(x).
 
-    `change` has more axes in front than x: many changes from few places. The inverse of log s, nearly a straight line
-    in log x, is interpolated around each place, and Newton's method is left for changes that go far.
+    `change` has more axes in front than x. With many changes from few places the inverse of log s, nearly a straight
+    line in log x, is interpolated around each place, and Newton's method is left for changes that go far. With few, as
+    from one datum, Newton's method is quicker than the nodes.
     """
     excess = wishart_excess(half, dim)
     rise = jnp.log1p(change / excess)
+    if change.size < len(NODES) * half.size:
+
+        def residual(log_ratio: Array) -> tuple[Array, Array]:
+            value, slope = _with_slope(lambda u: jnp.log(wishart_excess(half * jnp.exp(u), dim) / excess), log_ratio)
+            return value - rise, slope
+
+        return half * jnp.expm1(_newton(residual, -rise))
     root = lambda rise, start: _excess_root(lambda x: wishart_excess(x, dim), excess * jnp.exp(rise), start)
     nodes = NODES.reshape(-1, *[1] * half.ndim)
     ratio = jnp.log(root(nodes, jnp.log(half) - nodes) / half) / nodes

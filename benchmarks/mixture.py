@@ -1,0 +1,142 @@
+"""`GaussianMixture` against scikit-learn's `BayesianGaussianMixture`: held-out densities, and seconds of a fit."""
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+from scipy.special import logsumexp
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.mixture import BayesianGaussianMixture
+from sklearn.model_selection import train_test_split
+
+import cavity
+from benchmarks import mixture_memory
+
+SPLITS = int(os.environ.get("CAVITY_SPLITS", "10"))
+OURS = ("auto", "aep")
+THEIRS = ("dirichlet_process", "dirichlet_distribution")  # the first is their default
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]])
+ROOTS = np.array([[[1.0, 0.0], [0.5, 0.9]], [[1.2, 0.0], [-0.4, 0.8]], [[0.8, 0.0], [0.3, 1.1]], np.eye(2)])
+
+
+class Fitted(NamedTuple):
+    """What is known of one fit."""
+
+    score: float  # held-out mean log density as `score` gives it
+    predictive: float  # the same with all parameters integrated out
+    wall: float
+    cpu: float  # of all threads
+    passes: int
+
+
+def clusters(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Four clusters in the plane that overlap at their edges: 100,000 rows to learn from, 20,000 held out."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(4, size=120_000)
+    X = CENTRES[label] + np.einsum("nij,nj->ni", ROOTS[label], rng.normal(size=(len(label), 2)))
+    return X[:100_000], X[100_000:]
+
+
+def digits(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures of digits in the ten directions in which those to learn from vary most."""
+    train, test = train_test_split(load_digits().data, random_state=seed)
+    directions = PCA(10, svd_solver="full").fit(train)
+    return directions.transform(train), directions.transform(test)
+
+
+CASES: dict[str, tuple[Callable[[int], Any], int]] = {"clusters": (clusters, 4), "digits": (digits, 10)}
+
+
+def lines() -> Iterator[str]:
+    """Both cases, then memory."""
+    for name, (split, n_components) in CASES.items():
+        yield from compare(name, split, n_components)
+    yield from mixture_memory.lines()
+
+
+def estimators(n_components: int, seed: int) -> dict[str, Any]:
+    """One start by k-means for each, defaults else; theirs may take as many iterations as they need."""
+    ours = {name: cavity.GaussianMixture(n_components, algorithm=name, random_state=seed) for name in OURS}
+    theirs = {
+        name: BayesianGaussianMixture(
+            n_components=n_components, weight_concentration_prior_type=name, max_iter=5000, random_state=seed
+        )
+        for name in THEIRS
+    }
+    return {**ours, **theirs}
+
+
+def compare(name: str, split: Callable[[int], Any], n_components: int) -> Iterator[str]:
+    """All estimators on the same splits, in turn; the first split is fitted twice and its compilation not counted."""
+    fits: dict[str, list[Fitted]] = {}
+    for estimator in estimators(n_components, 0).values():
+        fitted(estimator, *split(0))
+    for seed in range(SPLITS):
+        train, test = split(seed)
+        for key, estimator in estimators(n_components, seed).items():
+            fits.setdefault(key, []).append(fitted(estimator, train, test))
+    shape = f"{name} {len(train):,} × {train.shape[1]}, J = {n_components}, {SPLITS} splits"
+    for key in fits:
+        yield f"{shape}: {key}: {described(fits[key])}"
+    for ours in OURS:
+        for theirs in THEIRS:
+            yield f"{name}: {ours} against {theirs}: {compared(fits[ours], fits[theirs])}"
+    yield f"{name}: {trace(n_components, *split(0))}"
+
+
+def fitted(estimator: Any, train: np.ndarray, test: np.ndarray) -> Fitted:
+    """Fit, and look at what was held out."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    estimator.fit(train)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    score = estimator.score(test)
+    if isinstance(estimator, cavity.GaussianMixture):
+        return Fitted(score, score, wall, cpu, estimator.n_sweeps_)
+    return Fitted(score, float(np.mean(their_predictive(estimator, test))), wall, cpu, estimator.n_iter_)
+
+
+def their_predictive(model: BayesianGaussianMixture, X: np.ndarray) -> np.ndarray:
+    """log p(x | data) from the posterior that scikit-learn has found; its `score` takes means of logarithms instead."""
+    dim, logs = X.shape[1], []
+    for j, weight in enumerate(model.weights_):
+        df, count = model.degrees_of_freedom_[j] - dim + 1, model.mean_precision_[j]
+        shape = model.covariances_[j] * model.degrees_of_freedom_[j] * (count + 1) / (count * df)
+        logs.append(np.log(weight) + stats.multivariate_t(model.means_[j], shape, df).logpdf(X))
+    return logsumexp(logs, axis=0)
+
+
+def described(fits: list[Fitted]) -> str:
+    """Means over splits; medians of times."""
+    score, predictive, wall, cpu, passes = np.array(fits).T
+    return (
+        f"held-out {score.mean():.4f} (predictive {predictive.mean():.4f}), {np.median(passes):.0f} passes, "
+        f"{np.median(wall):.2f} s, {np.median(cpu):.2f} s of processor time"
+    )
+
+
+def compared(ours: list[Fitted], theirs: list[Fitted]) -> str:
+    """Differences within splits with their standard errors, and ratios of times."""
+    said = []
+    for column, name in enumerate(("score", "predictive")):
+        difference = np.array([a[column] - b[column] for a, b in zip(ours, theirs, strict=True)])
+        error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
+        said.append(f"{name} {difference.mean():+.5f} ± {error:.5f}")
+    ratio = lambda of: np.median([of(fit) for fit in ours]) / np.median([of(fit) for fit in theirs])
+    return f"{', '.join(said)}, time {ratio(lambda fit: fit.wall):.2f}, processor {ratio(lambda fit: fit.cpu):.2f}"
+
+
+def trace(n_components: int, train: np.ndarray, test: np.ndarray) -> str:
+    """What AEP has reached after some sweeps, and after how many seconds of processor time."""
+    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        for sweeps in (1, 2, 4, 8, 16):
+            model = cavity.GaussianMixture(n_components, algorithm="aep", max_sweeps=sweeps)
+            fit = fitted(model, train, test)
+            said.append(f"{sweeps}: {fit.score:.4f} in {fit.cpu:.2f} s")
+    return "AEP after sweeps, first split: " + ", ".join(said)
