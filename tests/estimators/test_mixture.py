@@ -1,5 +1,6 @@
 """The mixture of Gaussians: its posterior, its predictions, and what people do with it."""
 
+import dataclasses
 import pickle
 import warnings
 
@@ -16,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import cavity
+from cavity.estimators.algorithms import choose_for_mixture
 from cavity.estimators.mixture_posterior import MixturePosterior, inverse_trigamma
 from tests.registry import thinned
 
@@ -200,6 +202,35 @@ def test_algorithms_agree(fitted, algorithm):
     reference = fitted["spherical"].posterior_
     sd = reference.interval("means", 0.683)[1] - reference.means
     np.testing.assert_allclose((model.means_ - reference.means) / sd, 0.0, atol=0.15)
+
+
+def test_auto_is_ep_for_small_problems_and_sep_beyond():
+    assert choose_for_mixture("auto", (2000, 2), 3, None) == cavity.ep(200)
+    assert choose_for_mixture("auto", (1400, 10), 10, None) == cavity.sep(200)
+    assert choose_for_mixture("auto", (100_000, 2), 4, None) == cavity.sep(2000)
+    assert choose_for_mixture("sep", (50, 2), 3, None) == cavity.sep(50)
+
+
+def test_of_several_fits_one_that_leaves_out_rows_is_not_kept(monkeypatch):
+    fits = []
+
+    def fit(*args, **options):
+        fits.append(cavity.fit(*args, **options))
+        history, second = fits[-1].history, len(fits) == 2
+        skipped = history.skipped + 7 * second
+        return dataclasses.replace(
+            fits[-1], log_evidence=fits[-1].log_evidence + 100 * second, history=history._replace(skipped=skipped)
+        )
+
+    monkeypatch.setattr("cavity.estimators.mixture.fit", fit)
+    model = cavity.GaussianMixture(3, n_init=2, covariance_type="spherical", linear_response=False).fit(X)
+    assert len(fits) == 2
+    assert model.history_.skipped[-1] == 0
+
+
+def test_labels_to_begin_with_are_those_of_the_first_chunk():
+    stream = cavity.GaussianMixture(3, init=TRUTH[:40], covariance_type="spherical", linear_response=False)
+    assert stream.partial_fit(X[:40]).partial_fit(X[40:]).converged_
 
 
 def test_one_pass_has_a_place_to_begin():

@@ -63,13 +63,14 @@ def choose(algorithm: Any, design: Any, batch_size: int | None) -> Algorithm:
     return pick(algorithm, {name: partial(make, size) for name, make in NAMES.items()}, batch_size)
 
 
-ROWS_FOR_EP = 2000  # of a mixture: beyond, one shared site loses next to nothing and is many times quicker
+WORK_FOR_EP = 100_000  # rows × components × features³ of a mixture: beyond, one shared site is many times quicker
 BATCHES = 10  # in a sweep of EP for a mixture
 
 
-def choose_for_mixture(algorithm: Any, n_rows: int, batch_size: int | None) -> Algorithm:
+def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int, batch_size: int | None) -> Algorithm:
     """The same for mixtures, whose sites are large and whose steps by batches are cheap."""
-    some, few = -(-n_rows // BATCHES), int(np.clip(n_rows // 50, 1, 2000))
+    n_rows, n_features = shape
+    some, few = -(-n_rows // BATCHES), min(n_rows, int(np.clip(n_rows // 50, 200, 2000)))
     names: dict[str, Callable[[int | None], Algorithm]] = {
         "ep": lambda size: named.ep(size or some),
         "sep": lambda size: named.sep(size or few),
@@ -81,7 +82,8 @@ def choose_for_mixture(algorithm: Any, n_rows: int, batch_size: int | None) -> A
         "vmp": lambda size: named.vmp(size or some),
         "svi": lambda size: named.svi(size or few),
     }
-    return pick(algorithm, {"auto": names["ep" if n_rows <= ROWS_FOR_EP else "sep"], **names}, batch_size)
+    small = n_rows * n_components * n_features**3 <= WORK_FOR_EP
+    return pick(algorithm, {"auto": names["ep" if small else "sep"], **names}, batch_size)
 
 
 def pick(algorithm: Any, names: dict[str, Callable[[int | None], Algorithm]], batch_size: int | None) -> Algorithm:

@@ -40,9 +40,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     Args:
         n_components: J, the number of components; those that no data want stay at the prior.
         covariance_type: "full", "diag" for a variance in each direction, or "spherical" for one in all.
-        algorithm: "auto" (EP up to 2,000 rows, SEP in batches beyond), "ep", "sep", "aep", "adf", "dsep", "daep",
-            "power-ep", "vmp", "svi", or an object such as `cavity.sep(batch_size=100)`.
-        weight_concentration: of the Dirichlet prior of the weights; 1 is uniform, smaller ones leave components empty.
+        algorithm: "auto" (EP for small problems, such as 2,000 rows of two features, SEP in batches beyond), "ep",
+            "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", "svi", or an object such as
+            `cavity.sep(batch_size=100)`.
+        weight_concentration: of the Dirichlet prior of the weights; 1 is uniform.
         mean_count: rows that the prior mean of a component, the middle of the data, is worth.
         df: degrees of freedom of the prior over a covariance, above n_features + 1; by default n_features + 2.
         prior_scale: expected standard deviation of a component in units of the data's; by default J^(−1/n_features), so
@@ -107,7 +108,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from X (n_samples, n_features); y is ignored."""
         X = validate_data(self, X, dtype=np.float64)
-        self._check_parameters(X)
+        self._check_parameters()
+        self._check_init(len(X))
         self._units = Units.of(X, common=self.covariance_type == "spherical")
         self._belief = self._prior()
         self._from_prior(self._units.to_fit(X))
@@ -123,7 +125,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if not hasattr(self, "posterior_"):
             return self.fit(X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        self._check_parameters(X)
+        self._check_parameters()
         start = self._flat()
         known = start + (1 - self.forgetting) * (self.posterior_.family - start)
         result = self._fit(known, self._units.to_fit(X), None, check_random_state(self.random_state))
@@ -147,14 +149,14 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             labels = first_labels(Z, self.n_components, self.init, rng)
             results.append(self._fit(prior, Z, labels, rng))
-        best = max(results, key=lambda result: np.nan_to_num(result.log_evidence, nan=-np.inf))
+        best = max(results, key=trust)
         order = np.argsort(-best.posterior["weights"].concentration, kind="stable")
         evidence = self._log_evidence(best, len(Z)) + self._log_orders(best.posterior)
         self._publish(best, evidence, order)
 
     def _fit(self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, rng: np.random.RandomState) -> Result:
         """One fit; ADF has no sites to begin with, so that its prior means are moved instead."""
-        algorithm = choose_for_mixture(self.algorithm, len(Z), self.batch_size)
+        algorithm = choose_for_mixture(self.algorithm, Z.shape, self.n_components, self.batch_size)
         start = None if labels is None else given_labels(prior, Z, labels)
         if start is not None and algorithm.n_sites == 0:
             means = np.asarray(start["components"].mean).reshape(self.n_components, -1)
@@ -211,7 +213,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.log_evidence_ = log_evidence
         self.site_bytes_ = result.site_bytes
 
-    def _check_parameters(self, X: np.ndarray) -> None:
+    def _check_parameters(self) -> None:
         for name in ("n_components", "n_init"):
             if not (is_integer(getattr(self, name)) and getattr(self, name) >= 1):
                 raise ValueError(f"{name} must be a positive integer; got {name}={getattr(self, name)!r}.")
@@ -221,15 +223,15 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if self.covariance_type not in COVARIANCE_TYPES:
             listed = ", ".join(map(repr, COVARIANCE_TYPES))
             raise ValueError(f"covariance_type must be one of {listed}; got {self.covariance_type!r}.")
-        if self.df is not None and not (is_number(self.df) and X.shape[1] + 1 < self.df < np.inf):
-            raise ValueError(f"df must be a number above n_features + 1 = {X.shape[1] + 1}; got df={self.df!r}.")
+        least = self.n_features_in_ + 1
+        if self.df is not None and not (is_number(self.df) and least < self.df < np.inf):
+            raise ValueError(f"df must be a number above n_features + 1 = {least}; got df={self.df!r}.")
         if not isinstance(self.linear_response, bool | np.bool_):
             raise ValueError(f"linear_response must be True or False; got {self.linear_response!r}.")
         if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
             raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
         if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
             raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
-        self._check_init(len(X))
 
     def _check_init(self, n_rows: int) -> None:
         if isinstance(self.init, str):
@@ -291,6 +293,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
+
+
+def trust(result: Result) -> tuple[bool, float]:
+    """What fits are compared by: the evidence, but that of one which leaves rows out is too high."""
+    return result.history.skipped[-1] == 0, float(np.nan_to_num(result.log_evidence, nan=-np.inf))
 
 
 def take(q: Product, order: np.ndarray) -> Product:

@@ -161,7 +161,7 @@ class MixturePosterior:
             columns = {"parameter": parameter[:-1], "component": component, "feature": feature}
             columns |= {"mean": value.ravel(), "sd": spreads[parameter].ravel()}
             tables.append(pd.DataFrame({**columns, "lower": lower.ravel(), "upper": upper.ravel()}))
-        return pd.concat(tables).set_index(["parameter", "component", "feature"])
+        return pd.concat(tables).set_index(["parameter", "component", "feature"]).sort_index()
 
     def _standard_deviations(self) -> dict[str, np.ndarray]:
         """Of every weight, mean and variance; NaN where the posterior is too wide to have one."""
