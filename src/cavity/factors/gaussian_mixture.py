@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from cavity._pytree import pytree
-from cavity.factors.base import as_rows
+from cavity.factors.base import Factor, as_rows
 from cavity.factors.conjugate import gaussian_mean_precision
 from cavity.factors.conjugate_mixture import ConjugateMixture, all_but, check_parts, log_mean_weights
 from cavity.factors.matching import change_of_weights, parts_of
@@ -18,7 +18,7 @@ from cavity.inference import kernel as general
 from cavity.inference.kernel import Kernel, Model
 from cavity.inference.memory import Plan
 from cavity.inference.pull import all_finite, select
-from cavity.inference.step import Info, State, each
+from cavity.inference.step import Info, State
 
 
 @pytree
@@ -79,25 +79,35 @@ class GaussianMixture(ConjugateMixture):
         return data
 
 
-def together(
-    factor: GaussianMixture, q: Product, site: Product, present: Array, x: Array, weight: Array, power: float
-) -> tuple[Product, Info]:
-    """Σ w_n δ_n over rows that share a site, without forming the pull of each. The scales of sites are left out."""
-    cavity = q - (power * present) * site
-    proper = cavity.is_proper()
-    total, log_means = factor.sums(select(proper, cavity, q), x, weight, power)
-    usable = proper & all_finite(total)
-    valid = usable & jnp.isfinite(log_means)
-    used = jnp.sum(jnp.where(valid, weight, 0.0))
-    move = jax.tree.map(lambda new, old: jnp.where(usable, new - used * old, 0.0), total, site)
-    return move, Info(used, jnp.sum(~valid & (weight > 0)), jnp.zeros((), int), jnp.zeros(()))
+@pytree
+class InSums(Factor):
+    """The same factor for rows that share a site: sums, without the pull of each and without the scales of sites."""
+
+    factor: GaussianMixture
+
+    def log_mean(self, q: Product, datum: Array, power: float) -> Array:
+        return self.factor.log_mean(q, datum, power)
+
+    def sum_of_pulls(
+        self, q: Product, site: Product, present: Array, x: Array, weight: Array, power: float
+    ) -> tuple[Product, Info]:
+        """Σ w_n δ_n over the rows of x."""
+        cavity = q - (power * present) * site
+        proper = cavity.is_proper()
+        total, log_means = self.factor.sums(select(proper, cavity, q), x, weight, power)
+        usable = proper & all_finite(total)
+        valid = usable & jnp.isfinite(log_means)
+        used = jnp.sum(jnp.where(valid, weight, 0.0))
+        move = jax.tree.map(lambda new, old: jnp.where(usable, new - used * old, 0.0), total, site)
+        return move, Info(used, jnp.sum(~valid & (weight > 0)), jnp.zeros((), int), jnp.zeros(()))
 
 
 def sweep(
     state: State, model: Model, plan: Plan, rates: Array, *, power: float, mode: bool | None
 ) -> tuple[State, Info]:
     """Batches that share a site by sums; others row by row."""
-    return general.sweep(state, model, plan, rates, power=power, together=together if mode else each)
+    model = model._replace(factor=InSums(model.factor)) if mode else model
+    return general.sweep(state, model, plan, rates, power=power)
 
 
 def remembered(model: Model, weight: Any, plan: Plan, rates: Any) -> bool:

@@ -16,7 +16,7 @@ from cavity.inference import memory
 from cavity.inference.chunks import gather, sum_over_chunks
 from cavity.inference.memory import Plan
 from cavity.inference.pull import log_mean_of_site, pull, select
-from cavity.inference.step import Batch, Info, State, each, proper_rate, step
+from cavity.inference.step import Batch, Info, State, proper_rate, step
 
 
 class Model(NamedTuple):
@@ -57,7 +57,6 @@ def sweep(
     *,
     power: float,
     mode: None = None,
-    together: Callable[..., tuple[Any, Info]] = each,
 ) -> tuple[State, Info]:
     """Visit the batches of a plan in order; there is one way to do it."""
 
@@ -72,7 +71,6 @@ def sweep(
             factor=model.factor,
             power=power,
             rate=rate,
-            together=together,
         )
 
     state, info = jax.lax.scan(visit, state, (plan, rates))

@@ -3,7 +3,6 @@
 K and the batch size are array shapes, power and rate are numbers.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -49,6 +48,14 @@ def each(factor: Any, q: Any, site: Any, present: Any, data: Any, weight: Array,
     return summarise(jax.vmap(one)(data), weight)
 
 
+def sum_of_pulls(
+    factor: Any, q: Any, site: Any, present: Any, data: Any, weight: Array, power: float
+) -> tuple[Any, Info]:
+    """The same, as the factor itself forms the sum where it can."""
+    own = getattr(factor, "sum_of_pulls", partial(each, factor))
+    return own(q, site, present, data, weight, power)
+
+
 def step(
     state: State,
     batch: Batch,
@@ -59,12 +66,11 @@ def step(
     factor: Any,
     power: float,
     rate: Any,
-    together: Callable[..., tuple[Any, Info]] = each,
 ) -> tuple[State, Info]:
     """Visit M data: q += ε Σ w_n δ_n and λ_k += (ε/W_k) Σ w_n δ_n over the batch's data in slot k.
 
     `data` and `weight` hold all rows, `count` the total weight W_k of each slot. Where rows share a slot only sums
-    are formed, never one site per datum; `together` forms them.
+    are formed, never one site per datum.
     """
     site, present = memory.read(state.sites, batch.slot), memory.present(memory.count_of(count, batch.slot))
     if jnp.ndim(batch.slot):
@@ -74,7 +80,7 @@ def step(
         move, info = summarise(pulls, memory.weight_of(weight, batch.rows))
     else:
         weighed = lambda rows: (gather(data, rows), memory.weight_of(weight, rows))
-        summed = lambda rows: (together(factor, state.q, site, present, *weighed(rows), power), None)
+        summed = lambda rows: (sum_of_pulls(factor, state.q, site, present, *weighed(rows), power), None)
         (move, info), _ = sum_over_chunks(summed, batch.rows, n_rows=len(weight))
     rate, backed_off = proper_rate(state.q, move, rate)
     info = info._replace(backoffs=backed_off.astype(int))
