@@ -207,8 +207,8 @@ def test_algorithms_agree(fitted, algorithm):
 
 def test_auto_is_ep_for_small_problems_and_sep_beyond():
     assert choose_for_mixture("auto", (2000, 2), 3, None) == cavity.ep(200)
-    assert choose_for_mixture("auto", (1400, 10), 10, None) == cavity.sep(200)
-    assert choose_for_mixture("auto", (100_000, 2), 4, None) == cavity.sep(2000)
+    assert choose_for_mixture("auto", (1400, 10), 10, None) == cavity.aep()
+    assert choose_for_mixture("auto", (100_000, 2), 4, 500) == cavity.sep(500)
     assert choose_for_mixture("sep", (50, 2), 3, None) == cavity.sep(50)
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from cavity.families import Gamma
 from cavity.families.inverse import (
+    _dirichlet_near,
+    _dirichlet_newton,
     dirichlet_concentration,
     dirichlet_step,
     gamma_shape,
@@ -140,11 +142,22 @@ def test_steps_of_degrees_of_freedom_keep_their_digits(dim, copies):
         np.testing.assert_allclose(found, np.repeat(steps, copies), rtol=1e-10, atol=4 * EPS * half)
 
 
-@pytest.mark.parametrize("alpha", [[0.01, 1.0, 3.0], [5.0, 20.0, 1.0], [1e6, 2e5, 3.0]])
-def test_steps_of_concentrations_keep_their_digits(alpha):
+@pytest.mark.parametrize("copies", [1, 20])  # each by itself, or between nodes where steps are small
+@pytest.mark.parametrize("alpha", [[0.01, 1.0, 3.0], [5.0, 20.0, 1.0], [1e6, 2e5, 3.0], [1e6, 2e5, 30.0]])
+def test_steps_of_concentrations_keep_their_digits(alpha, copies):
     steps = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [2.0, 0.3, -0.9], [0.2, -0.4, 0.6]])
     steps = np.maximum(steps, -0.9 * np.array(alpha))
     rise = lambda a, h: psi(0, mp.mpf(a) + mp.mpf(h)) - psi(0, a)
     gain = [[rise(a, h) - rise(sum(alpha), mp.fsum(row)) for a, h in zip(alpha, row, strict=True)] for row in steps]
-    found = run(dirichlet_step, np.array(alpha), np.array(gain, dtype=float))
-    np.testing.assert_allclose(found, steps, rtol=1e-9, atol=1e-9)
+    gain = np.repeat(np.array(gain, dtype=float), copies, axis=0)
+    found = run(dirichlet_step, np.array(alpha), gain)
+    np.testing.assert_allclose(found, np.repeat(steps, copies, axis=0), rtol=1e-9, atol=1e-9)
+
+
+def test_small_steps_of_concentrations_are_interpolated_and_far_ones_refused():
+    rng, alpha = np.random.default_rng(0), np.array([30.0, 400.0, 5e4])
+    gain = rng.dirichlet(np.ones(3), 100) / alpha - 1 / alpha.sum()
+    assert run(lambda *args: _dirichlet_near(*args)[1], alpha, gain)
+    found = run(lambda *args: _dirichlet_near(*args)[0], alpha, gain)
+    np.testing.assert_allclose(found, run(_dirichlet_newton, alpha, gain), rtol=1e-9, atol=1e-11)
+    assert not run(lambda *args: _dirichlet_near(*args)[1], alpha, 10 * gain)

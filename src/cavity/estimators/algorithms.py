@@ -83,7 +83,8 @@ def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int
         "svi": lambda size: named.svi(size or few),
     }
     small = n_rows * n_components * n_features**3 <= WORK_FOR_EP
-    return pick(algorithm, {"auto": names["ep" if small else "sep"], **names}, batch_size)
+    shared = lambda size: names["sep" if size else "aep"](size)
+    return pick(algorithm, {"auto": names["ep"] if small else shared, **names}, batch_size)
 
 
 def pick(algorithm: Any, names: dict[str, Callable[[int | None], Algorithm]], batch_size: int | None) -> Algorithm:

@@ -40,9 +40,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     Args:
         n_components: J, the number of components; those that no data want stay at the prior.
         covariance_type: "full", "diag" for a variance in each direction, or "spherical" for one in all.
-        algorithm: "auto" (EP for small problems, such as 2,000 rows of two features, SEP in batches beyond), "ep",
-            "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", "svi", or an object such as
-            `cavity.sep(batch_size=100)`.
+        algorithm: "auto" (EP for small problems, such as 2,000 rows of two features, AEP beyond), "ep", "sep", "aep",
+            "adf", "dsep", "daep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(batch_size=100)`.
         weight_concentration: of the Dirichlet prior of the weights; 1 is uniform.
         mean_count: rows that the prior mean of a component, the middle of the data, is worth.
         df: degrees of freedom of the prior over a covariance, above n_features + 1; by default n_features + 2.

@@ -11,10 +11,11 @@ from cavity._pytree import pytree
 from cavity.factors.base import Factor, as_rows
 from cavity.factors.conjugate import gaussian_mean_precision
 from cavity.factors.conjugate_mixture import ConjugateMixture, all_but, check_parts, log_mean_weights
-from cavity.factors.matching import change_of_weights, parts_of
+from cavity.factors.matching import Matched, change_of_weights, parts_of
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
 from cavity.families.base import describe
 from cavity.inference import kernel as general
+from cavity.inference import memory
 from cavity.inference.kernel import Kernel, Model
 from cavity.inference.memory import Plan
 from cavity.inference.pull import all_finite, select
@@ -41,19 +42,31 @@ class GaussianMixture(ConjugateMixture):
 
     def sums(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
         """Σ_n w_n λ̂_n over the rows of x from one cavity, and ℓ_α of each; rows where it is not finite are left out."""
+        parts, x, matched, weights, log_means = self._match(cavity, x, power)
+        weight = jnp.where(jnp.isfinite(log_means), weight, 0.0)
+        total = Product({"weights": Dirichlet(weight @ weights), "components": parts.total(x, weight, matched)})
+        return (1 / power) * total if power else total, log_means
+
+    def sites(self, cavity: Product, x: Array, power: float) -> tuple[Product, Array]:
+        """λ̂_n of every row of x from one cavity, and ℓ_α."""
+        parts, x, matched, weights, log_means = self._match(cavity, x, power)
+        each = jax.vmap(
+            lambda row: parts.total(row[0][None], jnp.ones(1), jax.tree.map(lambda leaf: leaf[None], row[1]))
+        )
+        sites = Product({"weights": Dirichlet(weights), "components": each((x, matched))})
+        return (1 / power) * sites if power else sites, log_means
+
+    def _match(self, cavity: Product, x: Array, power: float) -> tuple[Any, Array, Matched, Array, Array]:
+        """How each row changes components and weights; rows where ℓ_α is not finite are replaced by zeros."""
         parts, concentration = parts_of(cavity["components"]), jnp.asarray(cavity["weights"].concentration)
         s = parts.squares(x)
         logs = self._log_joints(cavity, parts, s, power)
         log_means = jax.nn.logsumexp(logs, axis=-1)
-        good = lambda values, other: jnp.where(
-            jnp.isfinite(log_means).reshape(-1, *[1] * (values.ndim - 1)), values, other
-        )
-        x, s, weight = good(x, 0.0), good(s, 0.0), good(weight, 0.0)
-        taken = jax.nn.softmax(good(logs, 0.0))
-        components = parts.total(x, weight, parts.match(s, taken, all_but(taken), power))
-        weights = Dirichlet(weight @ change_of_weights(concentration, taken, power))
-        total = Product({"weights": weights, "components": components})
-        return (1 / power) * total if power else total, log_means
+        finite = jnp.isfinite(log_means)
+        x, s, logs = (jnp.where(finite.reshape(-1, *[1] * (v.ndim - 1)), v, 0.0) for v in (x, s, logs))
+        taken = jax.nn.softmax(logs)
+        matched = parts.match(s, taken, all_but(taken), power)
+        return parts, x, matched, change_of_weights(concentration, taken, power), log_means
 
     def _log_joints(self, q: Product, parts: Any, s: Array, power: float) -> Array:
         """ℓ_α(j) of every row, (n, J)."""
@@ -115,7 +128,24 @@ def remembered(model: Model, weight: Any, plan: Plan, rates: Any) -> bool:
     return plan.slot.ndim == 1 and bool(np.all(np.asarray(plan.slot) < len(model.counts)))
 
 
-KERNEL = general.GENERAL._replace(sweep=sweep, mode=remembered)
+def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array, Array]:
+    """The terms of rows that share one site from one cavity; others row by row."""
+    if plan.slot.ndim == 2 or len(model.counts) > 1:
+        return general.evidence_terms(q, sites, model, plan, power=power)
+    cavity = q - (power * memory.present(model.counts[0])) * memory.read(sites, jnp.asarray(0))
+    proper = cavity.is_proper()
+    cavity = select(proper, cavity, q)
+
+    def ask(rows: Array, x: Array) -> tuple[Any, Array]:
+        own, log_means = model.factor.sites(cavity, x, power)
+        valid = jax.vmap(lambda site: all_finite(site) & (cavity + power * site).is_proper())(own)
+        valid &= proper & jnp.isfinite(log_means)
+        return jax.vmap(lambda ok, site: select(ok, site, 0.0 * site))(valid, own), valid
+
+    return general.sum_of_terms(q, model, ask, power)
+
+
+KERNEL = general.GENERAL._replace(sweep=sweep, mode=remembered, evidence_terms=evidence_terms)
 
 
 def gaussian_mixture() -> GaussianMixture:

@@ -20,21 +20,23 @@ Carry = tuple[Array, Array, Array, Array, Array]  # bracket, iterate, last step,
 LOG_RANGE = 100.0  # every unknown is sought in (e⁻¹⁰⁰, e¹⁰⁰)
 SERIES_FROM = 10.0  # where eight terms of Stirling's series are exact in double precision
 FARTHEST = 1.0  # change of a logarithm up to which `half_step` interpolates
-ORDER = np.arange(20)
-ANGLES = (ORDER + 0.5) * np.pi / 20
-NODES = FARTHEST * np.cos(ANGLES)  # Chebyshev's: exact to rounding for functions as smooth as these
+NEAR = 0.1  # change of E[log x] up to which `dirichlet_step` interpolates
 RISING = np.polynomial.polynomial.polyfromroots(-np.arange(SERIES_FROM))  # a (a + 1) … (a + 9)
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B₂, B₄, …, B₁₆
 
 
-def _powers_from_values() -> np.ndarray:
-    """The matrix that takes values at the nodes to the coefficients of the polynomial through them."""
-    to_chebyshev = np.cos(np.outer(ORDER, ANGLES)) * np.where(ORDER == 0, 1.0, 2.0)[:, None] / 20
-    of_each = [np.polynomial.chebyshev.cheb2poly(row) for row in np.eye(20)]
-    return np.stack([np.pad(powers, (0, 20 - len(powers))) for powers in of_each], axis=1) @ to_chebyshev
+def _chebyshev(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Chebyshev's nodes in (−1, 1), and the matrix from values there to the coefficients of their polynomial."""
+    order = np.arange(count)
+    angles = (order + 0.5) * np.pi / count
+    to_chebyshev = np.cos(np.outer(order, angles)) * np.where(order == 0, 1.0, 2.0)[:, None] / count
+    of_each = [np.polynomial.chebyshev.cheb2poly(row) for row in np.eye(count)]
+    return np.cos(angles), np.stack([np.pad(p, (0, count - len(p))) for p in of_each], axis=1) @ to_chebyshev
 
 
-TO_POWERS = _powers_from_values()
+# as many nodes as make interpolation exact to rounding, for functions as smooth as these and intervals as wide
+NODES, TO_POWERS = _chebyshev(20)
+FEW_NODES, TO_FEW_POWERS = _chebyshev(12)
 
 
 @jax.jit
@@ -180,7 +182,7 @@ def half_step(half: Array, change: Array, dim: int) -> Array:
 
         return half * jnp.expm1(_newton(residual, -rise))
     root = lambda rise, start: _excess_root(lambda x: wishart_excess(x, dim), excess * jnp.exp(rise), start)
-    nodes = NODES.reshape(-1, *[1] * half.ndim)
+    nodes = FARTHEST * NODES.reshape(-1, *[1] * half.ndim)
     ratio = jnp.log(root(nodes, jnp.log(half) - nodes) / half) / nodes
     near = jnp.clip(rise, -FARTHEST, FARTHEST)
     log_ratio = near * _polynomial(jnp.tensordot(TO_POWERS, ratio, 1), near / FARTHEST)
@@ -200,8 +202,45 @@ def _(dim: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> 
 def dirichlet_step(alpha: Array, gain: Array) -> Array:
     """The δ with E[log x_j] under α + δ higher by `gain`, (…, J), than under α, (J,).
 
-    Newton in log (α + δ), with the inverse Hessian by Sherman–Morrison as for `dirichlet_concentration` below, and with
-    the digits of δ rather than of α + δ.
+    With many gains from one place the inverse of ψ is interpolated around each α_j and around their sum; Newton's
+    method for all J unknowns is left for gains that go far, or are few.
+    """
+    if gain.size < len(FEW_NODES) * (alpha.size + 1):
+        return _dirichlet_newton(alpha, gain)
+    delta, found = _dirichlet_near(alpha, gain)
+    return jax.lax.cond(found, lambda: delta, lambda: _dirichlet_newton(alpha, gain))
+
+
+def _dirichlet_near(alpha: Array, gain: Array) -> tuple[Array, Array]:
+    """The same for small gains, and whether they were small.
+
+    With ψ(Σα + Σδ) − ψ(Σα) = u, each δ_j is a function of gain_j + u, and Σδ one of u: one unknown for each row.
+    """
+    places = jnp.append(alpha, jnp.sum(alpha))
+    rise = jnp.asarray(NEAR * FEW_NODES[:, None, None])
+    steps = places * jnp.expm1(dirichlet_shares(rise, jnp.log(places)))[..., 0]
+    powers = jnp.tensordot(TO_FEW_POWERS, steps / rise[..., 0], 1)
+    # J first: sums over a short last axis keep XLA from using vector instructions
+    gain, powers = jnp.moveaxis(gain, -1, 0), powers.reshape(*powers.shape, *[1] * (gain.ndim - 1))
+    moved = lambda rise, powers: rise * _polynomial(powers, rise / NEAR)
+    slope = _width(places[-1]) - jnp.sum(_width(places[:-1]))  # of what is missing, where nothing is: 1/ψ′ = α − width
+
+    def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        u, _, count = carry
+        missing = jnp.sum(moved(gain + u, powers[:, :-1]), axis=0) - moved(u, powers[:, -1])
+        return u - missing / (slope + missing), jnp.max(jnp.abs(missing)), count + 1
+
+    unfinished = lambda carry: (carry[1] > 1e-14) & (carry[2] < 20)
+    start = (jnp.zeros(gain.shape[1:]), jnp.asarray(jnp.inf), jnp.zeros((), int))
+    u, missing, _ = jax.lax.while_loop(unfinished, advance, start)
+    rise = gain + u
+    found = (missing <= 1e-13) & (jnp.max(jnp.abs(rise)) <= NEAR) & (jnp.max(jnp.abs(u)) <= NEAR)
+    return jnp.moveaxis(moved(rise, powers[:, :-1]), 0, -1), found
+
+
+def _dirichlet_newton(alpha: Array, gain: Array) -> Array:
+    """Newton in log (α + δ), with the inverse Hessian by Sherman–Morrison as for `dirichlet_concentration` below, and
+    with the digits of δ rather than of α + δ.
     """
     total, excess, sum_of = jnp.sum(alpha), log_minus_digamma, lambda x: jnp.sum(x, axis=-1, keepdims=True)
     towards = lambda delta, missing: _fisher_solve(alpha + delta, missing) / (alpha + delta)
@@ -236,9 +275,13 @@ def _fisher_solve(alpha: Array, change: Array) -> Array:
     Widths a − 1/ψ′(a) keep its denominator from cancelling.
     """
     sum_of = lambda x: jnp.sum(x, axis=-1, keepdims=True)
-    width = lambda a: a * _bend(a) / (1 + _bend(a))
     spread = alpha / (1 + _bend(alpha))  # 1/ψ′(α)
-    return spread * (change + sum_of(spread * change) / (sum_of(width(alpha)) - width(sum_of(alpha))))
+    return spread * (change + sum_of(spread * change) / (sum_of(_width(alpha)) - _width(sum_of(alpha))))
+
+
+def _width(a: Array) -> Array:
+    """a − 1/ψ′(a), from a itself where a is small to ½."""
+    return a * _bend(a) / (1 + _bend(a))
 
 
 @jax.custom_jvp

@@ -48,6 +48,7 @@ class Driver(NamedTuple):
     measure: Callable[..., Moved]  # (model, reference, before, old, state) -> what a sweep did
     log_evidence: Callable[..., Evidence]  # (kernel, model, sites, plan, power)
     on_device: bool  # whether data are JAX arrays
+    accelerates: bool = False  # whether sweeps depend on sites alone and may be combined
     report: Callable[[], Report | None] = lambda: None
 
 
@@ -104,4 +105,5 @@ COMPILED = Driver(
     measure=lambda model, reference, before, old, state: measure(reference, before, old, state.q),
     log_evidence=log_evidence,
     on_device=True,
+    accelerates=True,
 )

@@ -109,26 +109,37 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     c_n = q − α λ̂_n is the cavity of the datum's own site.
     Where slots are shared, λ̂_n is formed here from the shared site's cavity and not kept.
     """
-    moments = q.moments()
     own = plan.slot.ndim == 2
 
-    def term(row: Array, datum: Any) -> tuple[Any, Array, Array]:
-        slot, present = model.slot[row], memory.present(model.weight[row])
-        site, valid = memory.read(sites, slot), jnp.asarray(True)
-        if not own:
-            asked = pull(model.factor, q, site, datum, memory.present(model.counts[slot]), power)
-            site, valid = select(asked.valid, site + asked.move, 0.0 * site), asked.valid
-        cavity = q - (power * present) * site
+    def ask(row: Array, datum: Any) -> tuple[Any, Array]:
+        slot = model.slot[row]
+        site = memory.read(sites, slot)
+        if own:
+            return site, jnp.asarray(True)
+        asked = pull(model.factor, q, site, datum, memory.present(model.counts[slot]), power)
+        return select(asked.valid, site + asked.move, 0.0 * site), asked.valid
+
+    return sum_of_terms(q, model, lambda rows, data: jax.vmap(ask)(rows, data), power)
+
+
+def sum_of_terms(q: Any, model: Model, ask: Callable[..., tuple[Any, Array]], power: float) -> tuple[Any, Array, Array]:
+    """The same, where `ask(rows, data)` gives the own sites of some rows, and which of them are valid."""
+    moments = q.moments()
+
+    def term(row: Array, datum: Any, site: Any) -> Array:
+        cavity = q - (power * memory.present(model.weight[row])) * site
         removed = dot(site, moments) if power == 0 else log_mean_of_site(cavity, site, power)
-        value = model.factor.log_mean(cavity, datum, power) - removed
-        usable = jnp.isfinite(value) & valid
-        return site, jnp.where(usable, value, 0.0), jnp.where(usable, 0.0, 1.0)
+        return model.factor.log_mean(cavity, datum, power) - removed
 
     def chunk(rows: Array) -> tuple[Any, None]:
-        terms = jax.vmap(term)(jnp.minimum(rows, len(model.weight) - 1), gather(model.data, rows))
-        weight = memory.weight_of(model.weight, rows)
-        site, value = jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), terms[:2])
-        return (site, value, jnp.sum(jnp.where(weight > 0, terms[2], 0.0))), None
+        weight, data = memory.weight_of(model.weight, rows), gather(model.data, rows)
+        rows = jnp.minimum(rows, len(model.weight) - 1)
+        site, valid = ask(rows, data)
+        value = jax.vmap(term)(rows, data, site)
+        usable = jnp.isfinite(value) & valid
+        add = lambda leaf: jnp.tensordot(weight, leaf, 1)
+        left_out = jnp.sum(~usable & (weight > 0), dtype=float)
+        return (jax.tree.map(add, site), add(jnp.where(usable, value, 0.0)), left_out), None
 
     return sum_over_chunks(chunk, jnp.arange(len(model.weight)))[0]
 

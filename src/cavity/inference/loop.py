@@ -15,6 +15,7 @@ from cavity._precision import to_numpy
 from cavity.families.base import are_alike, describe
 from cavity.inference import evidence as evidence_of
 from cavity.inference import memory, rates
+from cavity.inference.acceleration import Acceleration
 from cavity.inference.complaints import complaints
 from cavity.inference.driver import Setting, on_device
 from cavity.inference.measure import entropy_of
@@ -29,6 +30,7 @@ SLOW = 0.7  # a change that keeps more than this share of the last one is fallin
 LONGEST_PATIENCE = 8  # sweeps
 ROUNDING, STALLED = 1e-7, 10  # a change below this that does not fall in so many sweeps is rounding
 SOLVED = 1e-6  # relative error allowed in the linear system behind the gradient of log Z
+WORTH = 0.3  # a change that keeps less than this share of the last one is falling fast enough
 RUNAWAY = 2.0  # one that grows by more than this is not falling at all, whichever way it points
 
 
@@ -47,6 +49,8 @@ class Loop:
         self.patience, self.calm = 1, 0  # sweeps that must agree before the share is doubled, and those that have
         self.reference, self.travelled = self.now, 0.0  # where a unit of rate began, how much of it is gone
         self.before, self.turned = self.now, False  # q a sweep ago, and whether the last two moves are opposed
+        self.acceleration = Acceleration()
+        self.plain: Any = None  # the state before q was moved ahead, until the next sweep shows that it was well done
         self.sharing_error = float("nan")  # where groups were looked for
         self.sweeps: list[Sweep] = []
         self.earlier = 0  # sweeps made by the fit that this one goes on from
@@ -87,7 +91,7 @@ class Loop:
         state = self.driver.resume(self.problem.kernel, self.problem.model, self.state, sites)
         if state is not None:
             self.state = state
-            self.now = self.reference = self.before = self.driver.remember(state)
+            self.stand_here()
         return state is not None
 
     def settle(self) -> None:
@@ -97,6 +101,7 @@ class Loop:
             if self.is_settled(self.sweeps[-1]):
                 break
             self.back_off()
+            self.accelerate()
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
         """Sweep until converged, told to stop, or out of sweeps."""
@@ -116,6 +121,7 @@ class Loop:
                 if ending != "out of sweeps":
                     break
                 self.back_off()
+                self.accelerate()
         except KeyboardInterrupt:
             ending = "interrupted"
         finally:
@@ -135,6 +141,8 @@ class Loop:
         if not moved.proper:  # steps keep q proper one by one; at extreme scales rounding can still lose it
             end, moved = self.state, moved._replace(distance=np.inf, entropy=float(entropy_of(self.state.q)[0]))
             info = info._replace(skipped=len(self.problem.weight), log_scale=0.0)
+        if self.is_a_map(plan):
+            self.acceleration.note(end.sites, end.q - self.state.q)
         self.before, self.now, self.state = self.now, self.driver.remember(end), end
         self.turned = moved.turned
         rate = self.share if self.algorithm.settles else float(step_rates.mean())
@@ -206,6 +214,33 @@ class Loop:
             self.calm += 1
             if self.calm >= self.patience:
                 self.share, self.calm = min(2 * self.share, 1.0), 0
+
+    def is_a_map(self, plan: Plan) -> bool:
+        """Whether the sweep's end depends on nothing but the sites it began with."""
+        shared = self.algorithm.settles and not self.problem.slots.own and self.algorithm.rate is None
+        return shared and self.share == 1 and self.driver.accelerates and len(plan.rows) == len(np.unique(plan.slot))
+
+    def accelerate(self) -> None:
+        """Move ahead where sweeps converge slowly; go back if the next sweep shows that it was too far."""
+        recent = [sweep.change for sweep in self.sweeps[-2:]]
+        if self.plain is not None and recent[-1] > recent[0]:
+            self.state, self.plain = self.plain, None
+            self.stand_here()
+            self.acceleration.forget()
+            return
+        self.plain = None
+        if self.share < 1:
+            self.acceleration.forget()
+        if len(recent) < 2 or not WORTH * recent[0] < recent[1] < recent[0] or recent[1] < ROUNDING:
+            return
+        sites = self.acceleration.propose(self.state.q)
+        if sites is not None:
+            plain = self.state
+            self.plain = plain if self.take_over(sites) else None
+
+    def stand_here(self) -> None:
+        """Measure from the present state on."""
+        self.now = self.reference = self.before = self.driver.remember(self.state)
 
     def in_user_coordinates(self, q: Any) -> Any:
         """q as the user knows it, in NumPy."""
