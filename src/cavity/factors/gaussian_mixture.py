@@ -138,8 +138,7 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
 
     def ask(rows: Array, x: Array) -> tuple[Any, Array]:
         own, log_means = model.factor.sites(cavity, x, power)
-        valid = jax.vmap(lambda site: all_finite(site) & (cavity + power * site).is_proper())(own)
-        valid &= proper & jnp.isfinite(log_means)
+        valid = jax.vmap(all_finite)(own) & proper & jnp.isfinite(log_means)
         return jax.vmap(lambda ok, site: select(ok, site, 0.0 * site))(valid, own), valid
 
     return general.sum_of_terms(q, model, ask, power)

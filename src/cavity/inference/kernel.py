@@ -5,6 +5,7 @@ kernel of its own that does the same arithmetic faster (`cavity.factors.linear`)
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -124,18 +125,24 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
 
 def sum_of_terms(q: Any, model: Model, ask: Callable[..., tuple[Any, Array]], power: float) -> tuple[Any, Array, Array]:
     """The same, where `ask(rows, data)` gives the own sites of some rows, and which of them are valid."""
-    moments = q.moments()
+    moments, log_partition = q.moments(), q.log_partition()
 
-    def term(row: Array, datum: Any, site: Any) -> Array:
+    def term(row: Array, datum: Any, site: Any, whole: bool) -> Array:
         cavity = q - (power * memory.present(model.weight[row])) * site
-        removed = dot(site, moments) if power == 0 else log_mean_of_site(cavity, site, power)
+        if power == 0:
+            removed = dot(site, moments)
+        elif whole:  # q again, with the site put back
+            removed = (log_partition - cavity.log_partition()) / power
+        else:
+            removed = log_mean_of_site(cavity, site, power)
         return model.factor.log_mean(cavity, datum, power) - removed
 
     def chunk(rows: Array) -> tuple[Any, None]:
         weight, data = memory.weight_of(model.weight, rows), gather(model.data, rows)
         rows = jnp.minimum(rows, len(model.weight) - 1)
         site, valid = ask(rows, data)
-        value = jax.vmap(term)(rows, data, site)
+        terms = lambda whole: jax.vmap(partial(term, whole=whole))(rows, data, site)
+        value = jax.lax.cond(jnp.all(model.weight[rows] >= 1), lambda: terms(True), lambda: terms(False))
         usable = jnp.isfinite(value) & valid
         add = lambda leaf: jnp.tensordot(weight, leaf, 1)
         left_out = jnp.sum(~usable & (weight > 0), dtype=float)

@@ -31,6 +31,7 @@ LONGEST_PATIENCE = 8  # sweeps
 ROUNDING, STALLED = 1e-7, 10  # a change below this that does not fall in so many sweeps is rounding
 SOLVED = 1e-6  # relative error allowed in the linear system behind the gradient of log Z
 WORTH = 0.3  # a change that keeps less than this share of the last one is falling fast enough
+NEAR, LONGEST_WAIT = 1.0, 64  # a change, in standard deviations, from which on sweeps are combined; see `accelerate`
 RUNAWAY = 2.0  # one that grows by more than this is not falling at all, whichever way it points
 
 
@@ -51,6 +52,7 @@ class Loop:
         self.before, self.turned = self.now, False  # q a sweep ago, and whether the last two moves are opposed
         self.acceleration = Acceleration()
         self.plain: Any = None  # the state before q was moved ahead, until the next sweep shows that it was well done
+        self.ahead, self.falling, self.in_a_row = False, 0, 2  # whether it was moved; changes that fell; and must fall
         self.sharing_error = float("nan")  # where groups were looked for
         self.sweeps: list[Sweep] = []
         self.earlier = 0  # sweeps made by the fit that this one goes on from
@@ -221,22 +223,30 @@ class Loop:
         return shared and self.share == 1 and self.driver.accelerates and len(plan.rows) == len(np.unique(plan.slot))
 
     def accelerate(self) -> None:
-        """Move ahead where sweeps converge slowly; go back if the next sweep shows that it was too far."""
-        recent = [sweep.change for sweep in self.sweeps[-2:]]
-        if self.plain is not None and recent[-1] > recent[0]:
-            self.state, self.plain = self.plain, None
-            self.stand_here()
+        """Move ahead where sweeps converge slowly; go back if the next sweep shows that it was too far.
+
+        Combinations of sweeps are drawn to any fixed point, also to one that sweeps by themselves leave. So each time
+        that changes grow again after one was made, more sweeps must fall in a row before the next.
+        """
+        *_, before, now = [np.inf, np.inf, *(sweep.change for sweep in self.sweeps)]
+        if now > before:
+            if self.plain is not None:
+                self.state = self.plain
+                self.stand_here()
+            self.in_a_row = min((2 if self.ahead else 1) * self.in_a_row, LONGEST_WAIT)
             self.acceleration.forget()
+            self.plain, self.ahead, self.falling = None, False, 0
             return
-        self.plain = None
+        self.plain, self.falling = None, self.falling + 1
         if self.share < 1:
             self.acceleration.forget()
-        if len(recent) < 2 or not WORTH * recent[0] < recent[1] < recent[0] or recent[1] < ROUNDING:
+        if self.falling < self.in_a_row or not NEAR > now > max(WORTH * before, ROUNDING):
             return
         sites = self.acceleration.propose(self.state.q)
         if sites is not None:
             plain = self.state
-            self.plain = plain if self.take_over(sites) else None
+            self.ahead = self.take_over(sites)
+            self.plain = plain if self.ahead else None
 
     def stand_here(self) -> None:
         """Measure from the present state on."""
