@@ -40,6 +40,7 @@ _ESTIMATORS = [
     "GaussianMixture",
     "GaussianRegressor",
     "LogisticClassifier",
+    "NetworkRegressor",
     "PoissonRegressor",
     "ProbitClassifier",
     "StudentTRegressor",

@@ -2,12 +2,14 @@
 
 from cavity.estimators.classifiers import LogisticClassifier, ProbitClassifier
 from cavity.estimators.mixture import GaussianMixture
+from cavity.estimators.network import NetworkRegressor
 from cavity.estimators.regressors import GaussianRegressor, PoissonRegressor, StudentTRegressor
 
 __all__ = [
     "GaussianMixture",
     "GaussianRegressor",
     "LogisticClassifier",
+    "NetworkRegressor",
     "PoissonRegressor",
     "ProbitClassifier",
     "StudentTRegressor",

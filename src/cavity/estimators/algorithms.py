@@ -87,6 +87,24 @@ def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int
     return pick(algorithm, {"auto": names["ep"] if small else shared, **names}, batch_size)
 
 
+BYTES_FOR_EP = 500e6  # of a network's sites
+
+
+def choose_for_network(algorithm: Any, n_rows: int, n_weights: int, batch_size: int | None) -> Algorithm:
+    """The same for networks, whose steps are the paper's: of size one, and without averaging over a sweep."""
+    names: dict[str, Callable[[int | None], Algorithm]] = {
+        "ep": lambda size: named.ep(size or 1, rate=1.0),
+        "sep": lambda size: named.sep(size or 1, rate=1.0),
+        "adf": lambda size: named.adf(size or 1),
+        "dsep": lambda size: named.dsep(min(GROUPS, n_rows), batch_size=size or 1, rate=1.0),
+        "power-ep": lambda size: named.power_ep(0.5, size or 1, rate=1.0),
+        "vmp": lambda size: named.vmp(size or 1, rate=1.0),
+        "svi": lambda size: named.svi(size or 1),
+    }
+    fits = batch_size is None and 16 * n_rows * n_weights <= BYTES_FOR_EP
+    return pick(algorithm, {"auto": names["ep" if fits else "sep"], **names}, batch_size)
+
+
 def pick(algorithm: Any, names: dict[str, Callable[[int | None], Algorithm]], batch_size: int | None) -> Algorithm:
     """The algorithm of a name, with batches of the user's size where it takes one."""
     if batch_size is not None and (isinstance(algorithm, Algorithm) or algorithm in ("aep", "daep")):

@@ -22,6 +22,7 @@ from cavity.factors.gaussian_mixture import gaussian_mixture
 from cavity.factors.glm import GLM
 from cavity.factors.mixture import mixture
 from cavity.factors.nested import nested
+from cavity.factors.network import network
 from cavity.factors.sampled import sampled
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "mixture",
     "mixture_of",
     "nested",
+    "network",
     "offset_of",
     "poisson",
     "poisson_rate",

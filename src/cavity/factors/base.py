@@ -32,6 +32,11 @@ class Factor(abc.ABC):
         """The site with ℓ_α(c), for factors that get both from the same work."""
         return self.site(cavity, datum, power), self.log_mean(cavity, datum, power)
 
+    def proper_parts(self, q: Any) -> Any:
+        """Which numbers of q are of a proper distribution: one answer for all, unless parts are matched alone."""
+        good = q.is_proper()
+        return jax.tree.map(lambda _: good, q)
+
     def sum_of_sites(self, cavity: Any, data: Any, weight: Array, power: float) -> Any:
         """Σ_n w_n λ̂_n over rows that see one cavity."""
         sites = jax.vmap(lambda datum: self.site(cavity, datum, power))(data)

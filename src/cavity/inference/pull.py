@@ -21,16 +21,19 @@ def pull(factor: Any, q: Any, site: Any, datum: Any, present: Any, power: float)
     """δ = (proj[(q / siteᵅ) pᵅ] − q) / α, and its limit at α = 0.
 
     Written with the datum's own site λ̂ = (proj[c pᵅ] − c)/α the move is δ = λ̂ − λ. `present` is the part of a copy of
-    the site that q holds: one, unless its data weigh less. An improper cavity or tilted distribution gives no move: the
-    datum is skipped and counted, and nothing that is not a number reaches q.
+    the site that q holds: one, unless its data weigh less. An improper cavity or tilted distribution gives no move, of
+    the part that is so where a factor matches parts by themselves: a datum with no move is skipped and counted, and
+    nothing that is not a number reaches q.
     """
     cavity = q - (power * present) * site
-    proper = cavity.is_proper()
-    cavity = select(proper, cavity, q)  # somewhere harmless to evaluate; the result is not used
+    proper = factor.proper_parts(cavity)
+    cavity = jax.tree.map(jnp.where, proper, cavity, q)  # somewhere harmless to evaluate; the result is not used
     estimate, log_mean = factor.estimate(cavity, datum, power)
-    matched = cavity + power * estimate
-    valid = proper & all_finite(estimate) & jnp.isfinite(log_mean) & matched.is_proper()
-    move = jax.tree.map(lambda new, old: jnp.where(valid, new - old, 0.0), estimate, site)
+    matched = factor.proper_parts(cavity + power * estimate)
+    good = all_finite(estimate) & jnp.isfinite(log_mean)
+    moves = jax.tree.map(lambda a, b: a & b & good, proper, matched)
+    valid = jnp.any(jnp.stack([jnp.any(leaf) for leaf in jax.tree.leaves(moves)]))
+    move = jax.tree.map(lambda ok, new, old: jnp.where(ok, new - old, 0.0), moves, estimate, site)
     log_scale = log_mean - log_mean_of_site(cavity, estimate, power)
     return Pull(move, valid, jnp.where(valid, log_scale, 0.0))
 

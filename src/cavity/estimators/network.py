@@ -1,0 +1,250 @@
+"""Bayesian neural networks for regression, on the scikit-learn contract."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cavity._checks import check_positive, is_integer, is_number
+from cavity.estimators.algorithms import choose_for_network
+from cavity.estimators.network_posterior import NetworkPosterior, Units
+from cavity.estimators.regressors import Components
+from cavity.factors.activations import ACTIVATIONS
+from cavity.factors.network import Network, network
+from cavity.families import Product
+from cavity.inference.named import Algorithm, adf
+from cavity.inference.result import CollapseWarning, Result
+from cavity.inference.run import fit
+
+
+class NetworkRegressor(RegressorMixin, BaseEstimator):
+    """A neural network with error bars: probabilistic backpropagation by ADF, SEP or EP.
+
+    Every weight has a Gaussian posterior, and the precisions of the noise and of the weights' prior are learned. There
+    is no learning rate, no regularisation and nothing else to tune: more epochs of EP or SEP only bring q closer to its
+    fixed point. Features and target are standardised inside.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(50,)
+        Units of each hidden layer.
+    activation : {"relu", "leaky_relu", "sin", "identity"}, default="relu"
+        Their moments are known in closed form.
+    algorithm : str or Algorithm, default="auto"
+        "ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`.
+        "auto" is EP where its sites take no more than half a gigabyte, SEP beyond. ADF grows surer with every epoch,
+        whatever the data.
+    n_epochs : int, default=40
+        Passes over the data.
+    warm_up : int, default=20
+        Passes by ADF before them. From random weights EP and SEP often settle where most hidden units say nothing; ADF,
+        which is too sure of itself, finds a better place to begin.
+    n_networks : int, default=1
+        Networks that begin at different random weights; predictions are their mixture.
+    batch_size : int or None, default=None
+        Rows per step of SEP, ADF and DSEP; None for one.
+    weight_variance : float or None, default=None
+        Prior variance of the weights; None to learn it. Inputs of a layer are divided by the root of their number.
+    prior_shape, prior_rate : float, default=6.0
+        Of the Gamma prior of the noise's precision, in units of the standardised target, and of the weights'.
+    site_dtype : {"float64", "float32"}, default="float64"
+        In which EP's sites are kept: one for each row, twice as many numbers as weights.
+    site_directory : str or None, default=None
+        A directory for a file of EP's sites, where they do not fit into memory; deleted after the fit.
+    n_jobs : int or None, default=None
+        Networks fitted at the same time; None for all processors.
+    random_state : int, RandomState or None, default=0
+
+    Attributes
+    ----------
+    posterior_ : NetworkPosterior
+        Means and variances of weights and noise, of every network.
+    history_ : list of History
+        Of every network: how much each epoch moved q.
+    site_bytes_ : int
+        What the sites of one network took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cavity import NetworkRegressor
+    >>> X = np.linspace(-3, 3, 200)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
+    >>> mean, sd = NetworkRegressor((20,)).fit(X, y).predict([[0.0], [30.0]], return_std=True)
+    >>> bool(sd[1] > 3 * sd[0])
+    True
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Any = (50,),
+        *,
+        activation: str = "relu",
+        algorithm: Any = "auto",
+        n_epochs: int = 40,
+        warm_up: int = 20,
+        n_networks: int = 1,
+        batch_size: int | None = None,
+        weight_variance: float | None = None,
+        prior_shape: float = 6.0,
+        prior_rate: float = 6.0,
+        site_dtype: str = "float64",
+        site_directory: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.algorithm = algorithm
+        self.n_epochs = n_epochs
+        self.warm_up = warm_up
+        self.n_networks = n_networks
+        self.batch_size = batch_size
+        self.weight_variance = weight_variance
+        self.prior_shape = prior_shape
+        self.prior_rate = prior_rate
+        self.site_dtype = site_dtype
+        self.site_directory = site_directory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from X (n_samples, n_features) and targets y."""
+        X, y = self._check_data(X, y, first=True)
+        self._units = Units.of(X, y)
+        factor = self._factor()
+        prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
+        self._learn(factor, [prior] * self.n_networks, X, y, self.warm_up)
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn from further rows: the posterior so far is their prior. The first chunk sets the units."""
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        X, y = self._check_data(X, y, first=False)
+        self._learn(self._factor(), [without_precision(q) for q in self.posterior_.networks], X, y, 0)
+        return self
+
+    def _learn(self, factor: Network, priors: list[Product], X: np.ndarray, y: np.ndarray, warm_up: int) -> None:
+        data = self._units.features(X), self._units.target(y)
+        algorithm = choose_for_network(self.algorithm, len(y), factor.n_weights, self.batch_size)
+        random = check_random_state(self.random_state)
+        seeds = [int(random.randint(2**31)) for _ in priors]
+
+        def passes(prior: Product, algorithm: Algorithm, count: int, seed: int, start: Any = None) -> Result:
+            return fit(
+                factor,
+                prior,
+                data,
+                algorithm,
+                max_sweeps=count + 1,
+                tol=0.0,
+                seed=seed,
+                evidence=False,
+                callback=lambda sweep: sweep.number == count,
+                start=start,
+            )
+
+        def one(prior: Product, seed: int) -> Result:
+            start = None
+            if warm_up and algorithm.n_sites != 0:
+                q = passes(prior, adf(self.batch_size or 1), warm_up, seed).posterior
+                start = Product({**prior.parts, "weights": q["weights"], "noise": q["noise"]})
+            return passes(prior, algorithm, self.n_epochs, seed, start)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CollapseWarning)  # of ADF, whose epochs are the user's choice
+            results = in_parallel(one, priors, seeds, n_jobs=self.n_jobs)
+        self.posterior_ = NetworkPosterior(factor, [result.posterior for result in results], self._units)
+        self.history_ = [result.history for result in results]
+        self.site_bytes_ = results[0].site_bytes
+        self.n_skipped_ = sum(result.n_skipped for result in results)
+
+    def _factor(self) -> Network:
+        sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1)
+        return network(sizes, self.activation, self.site_dtype, self.site_directory)
+
+    def _check_data(self, X: Any, y: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=first)
+        self._check_parameters()
+        return X, np.asarray(y, dtype=float)
+
+    def _check_parameters(self) -> None:
+        layers = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
+        if layers.ndim != 1 or len(layers) == 0 or not all(is_integer(size) and size >= 1 for size in layers):
+            raise ValueError(
+                f"hidden_layer_sizes must be positive integers, such as (50,); got {self.hidden_layer_sizes!r}."
+            )
+        if self.activation not in ACTIVATIONS:
+            listed = ", ".join(map(repr, ACTIVATIONS))
+            raise ValueError(f"activation must be one of {listed}; got {self.activation!r}.")
+        for name in ("n_epochs", "n_networks"):
+            if not (is_integer(getattr(self, name)) and getattr(self, name) >= 1):
+                raise ValueError(f"{name} must be a positive integer; got {name}={getattr(self, name)!r}.")
+        if not (is_integer(self.warm_up) and self.warm_up >= 0):
+            raise ValueError(f"warm_up must be a non-negative integer; got warm_up={self.warm_up!r}.")
+        if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
+            raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
+        if not (is_number(self.prior_shape) and 1 < self.prior_shape < np.inf):
+            raise ValueError(f"prior_shape must be above 1, for a finite variance; got {self.prior_shape!r}.")
+        check_positive("prior_rate", self.prior_rate)
+        if self.weight_variance is not None:
+            check_positive("weight_variance", self.weight_variance)
+
+    # -- predictions ---------------------------------------------------------------------------------------------
+
+    def _outputs(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        return self.posterior_.outputs(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior predictive mean of each row and, where wanted, its total standard deviation."""
+        mean, noise, model = self.predict_components(X)
+        return (mean, np.hypot(noise, model)) if return_std else mean
+
+    def predict_components(self, X: Any) -> Components:
+        """Mean of a new observation, and its standard deviation by source: noise, and unknown weights."""
+        means, variances, noises = self._outputs(X)
+        model, scale = np.mean(variances, axis=0) + np.var(means, axis=0), self._units.y_scale
+        mean = self._units.y_center + scale * np.mean(means, axis=0)
+        return Components(mean, scale * np.sqrt(np.mean(noises, axis=0)), scale * np.sqrt(model))
+
+    def log_predictive(self, X: Any, y: Any) -> np.ndarray:
+        """log p(y | x, data) of each row: the mean over networks of Gaussian densities."""
+        means, variances, noises = self._outputs(X)
+        total = variances + noises
+        z = self._units.target(np.asarray(y, dtype=float))
+        each = -0.5 * (np.log(2 * np.pi * total) + (z - means) ** 2 / total)
+        return logsumexp(each, axis=0) - np.log(len(each)) - np.log(self._units.y_scale)
+
+    def sample_posterior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draws of the function at the rows of X, without noise: (n_samples, n_rows), of all networks in turn."""
+        check_is_fitted(self)
+        if not (is_integer(n_samples) and n_samples >= 1):
+            raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.posterior_.draw_functions(X, n_samples, check_random_state(random_state).randint(2**31))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+
+def without_precision(q: Product) -> Product:
+    """A posterior as the next prior: what was believed of the weights' precision is in it."""
+    return Product({"weights": q["weights"], "noise": q["noise"]})
+
+
+def in_parallel(function: Any, *arguments: Any, n_jobs: int | None) -> list[Any]:
+    """Calls at the same time: compiled loops do not hold Python's lock."""
+    count = len(arguments[0])
+    if count == 1 or n_jobs == 1:
+        return [function(*each) for each in zip(*arguments, strict=True)]
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return list(pool.map(function, *arguments))

@@ -1,0 +1,200 @@
+"""A neural network with Gaussian noise: y ~ N(f(x), 1/γ), weights and noise precision unknown.
+
+Means and variances are carried through the layers as if every unit were an independent Gaussian (probabilistic
+backpropagation, PBP). Each layer's inputs are scaled by 1/√(n_in + 1), so that weights of size one are natural at any
+width, and an input of one carries the bias. All weights are in one row, layer after layer, each as (n_in + 1, n_out)
+with the bias last.
+"""
+
+from dataclasses import field
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from cavity._checks import check_positive, is_integer
+from cavity._pytree import pytree
+from cavity.factors import gamma_noise
+from cavity.factors.activations import ACTIVATIONS
+from cavity.factors.base import Factor, as_rows
+from cavity.families import DiagonalGaussian, Gamma, Product
+from cavity.families.base import describe
+
+FUNCTIONS = {"relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sin": jnp.sin, "identity": lambda a: a}
+
+
+@pytree
+class Network(Factor):
+    """Data are (X, y). q has "weights", "noise", and "precision", that of the weights' prior, where it is unknown."""
+
+    sizes: tuple[int, ...] = field(metadata={"static": True})
+    activation: str = field(metadata={"static": True})
+    site_dtype: str = field(default="float64", metadata={"static": True})  # of sites of the data's own
+    site_directory: str | None = field(default=None, metadata={"static": True})  # where they are kept in a file
+
+    def prior(self, shape: float = 6.0, rate: float = 6.0, weight_variance: float | None = None) -> Product:
+        """N(0, 1/λ) for every weight, with Gamma(shape, rate) for λ and for the precision of the noise.
+
+        With `weight_variance` λ is known and has no part in q.
+        """
+        if not (shape > 1 and rate > 0):
+            raise ValueError(f"shape must be above 1 and rate positive, for a finite variance; got {shape=}, {rate=}.")
+        if weight_variance is not None:
+            check_positive("weight_variance", weight_variance)
+        variance = rate / (shape - 1) if weight_variance is None else weight_variance
+        zeros: Any = np.zeros(self.n_weights)
+        weights, gamma = DiagonalGaussian(zeros, zeros + 1 / variance), Gamma(*as_numbers(shape, rate))
+        parts = {"weights": weights, "noise": gamma}
+        return Product(parts if weight_variance is not None else {**parts, "precision": gamma})
+
+    @property
+    def n_weights(self) -> int:
+        return sum((a + 1) * b for a, b in pairwise(self.sizes))
+
+    def layers(self, row: Any) -> list[Any]:
+        """Anything in one row for all weights, as a matrix (n_in + 1, n_out) for each layer."""
+        shapes = [(a + 1, b) for a, b in pairwise(self.sizes)]
+        ends = np.cumsum([a * b for a, b in shapes])[:-1]
+        return [part.reshape(shape) for part, shape in zip(jnp.split(row, ends), shapes, strict=True)]
+
+    def output(self, mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
+        """Mean and variance of f(x) for one x, from those of the weights."""
+        z, s = jnp.asarray(x), jnp.zeros_like(x)
+        for number, layer in enumerate(zip(self.layers(mean), self.layers(variance), strict=True)):
+            z, s = ACTIVATIONS[self.activation](z, s) if number else (z, s)
+            z, s = through(*layer, z, s)
+        return z[0], s[0]
+
+    def log_mean(self, q: Product, datum: Any, power: float) -> Array:
+        mean, variance = self.output(q["weights"].mean, q["weights"].variance, datum[0])
+        return gamma_noise.log_mean(datum[1] - mean, variance, q["noise"], power)
+
+    def site(self, cavity: Product, datum: Any, power: float) -> Product:
+        return self.estimate(cavity, datum, power)[0]
+
+    def estimate(self, cavity: Product, datum: Any, power: float) -> tuple[Product, Array]:
+        """The projection of PBP: weights are matched by the slopes of log Z, the noise by its first two moments."""
+        (x, y), weights, noise = datum, cavity["weights"], cavity["noise"]
+
+        def value(mean: Array, variance: Array) -> tuple[Array, tuple[Array, Array]]:
+            output, spread = self.output(mean, variance, x)
+            return gamma_noise.log_mean(y - output, spread, noise, power), (output, spread)
+
+        at = weights.mean, weights.variance
+        (log_mean, (output, spread)), slopes = jax.value_and_grad(value, (0, 1), has_aux=True)(*at)
+        matched = weights_site((at[0], at[1]), (slopes[0], slopes[1]), power)
+        nothing = {key: 0.0 * part for key, part in cavity.parts.items() if key not in ("weights", "noise")}
+        found = {"weights": matched, "noise": gamma_noise.site(y - output, spread, noise, power)}
+        return Product({**found, **nothing}), log_mean
+
+    def proper_parts(self, q: Product) -> Product:
+        """Weights are matched one by one, and a bad one need not hold up the others."""
+        each = (jnp.asarray(q["weights"].precision) > 0) & jnp.isfinite(q["weights"].shift)
+        parts: dict[str, Any] = {"weights": DiagonalGaussian(each, each)}
+        for key in q.parts.keys() - {"weights"}:
+            good = q[key].is_proper() & (jnp.asarray(q[key].shape) > 1)  # for a finite variance
+            parts[key] = Gamma(good, good)
+        return Product(parts)
+
+    def log_lik(self, theta: Any, datum: Any) -> Array:
+        residual = datum[1] - self.evaluate(theta["weights"], datum[0])
+        return 0.5 * (jnp.log(theta["noise"]) - theta["noise"] * residual**2 - jnp.log(2 * jnp.pi))
+
+    def evaluate(self, weights: Array, x: Array) -> Array:
+        """f(x) for given weights."""
+        for number, layer in enumerate(self.layers(weights)):
+            x = FUNCTIONS[self.activation](x) if number else x
+            x = jnp.append(x, 1.0) @ layer / np.sqrt(len(layer))
+        return x[0]
+
+    def check(self, prior: Any, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        self._check_prior(prior)
+        if not isinstance(data, tuple | list) or len(data) != 2:
+            raise ValueError("data must be a pair (X, y).")
+        X, y = as_rows(tuple(data))
+        if X.ndim != 2 or X.shape[1] != self.sizes[0]:
+            raise ValueError(f"X must have {self.sizes[0]} columns, the network's inputs; got shape {X.shape}.")
+        if y.shape != (len(X),):
+            raise ValueError(f"y must be one number for each row of X, ({len(X)},); got shape {y.shape}.")
+        return X, y
+
+    def _check_prior(self, prior: Any) -> None:
+        parts: Any = getattr(prior, "parts", None)
+        named = isinstance(parts, dict) and {"weights", "noise"} <= set(parts) <= {"weights", "noise", "precision"}
+        if not named:
+            raise ValueError(
+                "prior must be a dict with 'weights', 'noise' and perhaps 'precision', as prior() of the factor gives; "
+                f"got {describe(prior)}."
+            )
+        weights = parts["weights"]
+        if not isinstance(weights, DiagonalGaussian) or np.shape(weights.shift) != (self.n_weights,):
+            raise ValueError(
+                f"prior['weights'] must be a DiagonalGaussian of {self.n_weights} numbers in one row; got "
+                f"{describe(weights)}."
+            )
+        for key in set(parts) - {"weights"}:
+            if not isinstance(parts[key], Gamma) or np.ndim(parts[key].shape) != 0 or parts[key].shape <= 1:
+                raise ValueError(
+                    f"prior[{key!r}] must be a Gamma over one number, with a shape above 1; got {parts[key]}."
+                )
+
+    def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Any:
+        from cavity.factors.network_driver import driver_of  # which imports Numba, if it is there
+
+        return driver_of(self, algorithm, seed)
+
+
+def through(weight: Array, spread: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Mean and variance of a layer's sums, from those of its weights and inputs."""
+    mean, variance = jnp.append(mean, 1.0), jnp.append(variance, 0.0)
+    total = variance @ weight**2 + (mean**2 + variance) @ spread
+    return mean @ weight / np.sqrt(len(weight)), total / len(weight)
+
+
+def as_numbers(*values: float) -> Any:
+    """Scalars of NumPy, which families hold."""
+    return tuple(np.float64(value) for value in values)
+
+
+def weights_site(at: tuple[Array, Array], slopes: tuple[Array, Array], power: float) -> DiagonalGaussian:
+    """Matched moments of every weight less the cavity's, over α, from the slopes of ℓ_α; nothing where there are none.
+
+    log Z = α ℓ_α moves the mean by v ∂ₘ and the variance by −v² (∂ₘ² − 2 ∂ᵥ); at α = 0 this is the gradient of E[log p]
+    in the moments.
+    """
+    (mean, variance), (by_mean, by_variance) = at, slopes
+    bend = power * by_mean**2 - 2 * by_variance
+    left = 1 - power * variance * bend
+    good = left > 0
+    over = jnp.where(good, 1.0, 0.0) / jnp.where(good, left, 1.0)
+    return DiagonalGaussian(over * (by_mean + mean * bend), over * bend)
+
+
+def network(
+    sizes: Any, activation: str = "relu", site_dtype: str = "float64", site_directory: str | None = None
+) -> Network:
+    """A network from inputs to one output: `network([8, 50, 1])` has 8 inputs and a hidden layer of 50 units.
+
+    EP keeps a site for every row. Where they do not fit, `site_dtype` halves them, and `site_directory` puts them in a
+    file there while the fit lasts.
+
+    >>> import cavity, numpy as np
+    >>> factor = cavity.factors.network([1, 10, 1])
+    >>> X = np.linspace(-2, 2, 50)[:, None]
+    >>> epochs = lambda sweep: sweep.number == 40  # where to stop
+    >>> data = X, np.abs(X[:, 0])
+    >>> q = cavity.fit(factor, factor.prior(), data, cavity.sep(rate=1.0), callback=epochs, evidence=False).posterior
+    >>> [part.shape for part in factor.layers(q["weights"].mean)]
+    [(2, 10), (11, 1)]
+    """
+    sizes = tuple(sizes)
+    if len(sizes) < 2 or not all(is_integer(size) and size >= 1 for size in sizes) or sizes[-1] != 1:
+        raise ValueError(f"sizes must be the widths of inputs, hidden layers and one output, [8, 50, 1]; got {sizes}.")
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(map(repr, ACTIVATIONS))}; got {activation!r}.")
+    if site_dtype not in ("float32", "float64"):
+        raise ValueError(f"site_dtype must be 'float32' or 'float64'; got {site_dtype!r}.")
+    return Network(tuple(int(size) for size in sizes), activation, site_dtype, site_directory)

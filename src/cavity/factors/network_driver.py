@@ -1,0 +1,240 @@
+"""Sweeps of a network: its prior's factors are refined after each, and its weights begin at random.
+
+With all weights alike every hidden unit would ask for the same update, for ever: means begin as small random numbers.
+Equation (1) holds from the beginning, q = λ₀ + Σ sites, with λ₀ what the prior's factors say at the time.
+
+Data are visited by compiled loops (`cavity.factors.network_loops`, with Numba) where there are such for the algorithm,
+and else by the general kernel; tests hold the two equal.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity._precision import to_numpy
+from cavity.factors.network import Network
+from cavity.factors.site_storage import allocate
+from cavity.factors.weight_prior import Refined, refine
+from cavity.families import DiagonalGaussian, Gamma, Product
+from cavity.inference import kernel as general
+from cavity.inference.driver import Driver, Report, Setting, close_sweep, on_device, one_sweep
+from cavity.inference.evidence import Evidence
+from cavity.inference.kernel import Model
+from cavity.inference.measure import measure
+from cavity.inference.memory import Plan
+from cavity.inference.named import Algorithm
+from cavity.inference.step import Info, State
+
+try:
+    from cavity.factors import network_loops as loops
+except ImportError:  # Numba is an extra
+    loops = None  # type: ignore[assignment]
+
+
+class NetworkState(NamedTuple):
+    """q, its sites, and what its prior's factors say."""
+
+    q: Product
+    sites: Product
+    filed: Any
+    filed_weight: Any
+    prior: Product  # λ₀
+    shares: Gamma  # what each weight's factor says of their precision
+
+
+class Sweeps:
+    """How one fit of a network is made: random numbers to begin with, and the score of every sweep."""
+
+    def __init__(self, factor: Network, algorithm: Algorithm, seed: int) -> None:
+        self.factor, self.algorithm, self.seed = factor, algorithm, seed
+        self.scores: list[float] = []  # mean log density of the data under their cavities, sweep by sweep
+
+    def start(self, _: Any, model: Model, own: bool) -> NetworkState:
+        """q with random means, made up of equal sites."""
+        prior = to_numpy(model.prior)
+        q = begin(self.factor, prior, self.seed)
+        n_slots = len(model.counts)
+        kept = self.algorithm.n_sites != 0
+        share = 1 / np.sum(model.counts) if kept else 0.0
+        one = jax.tree.map(lambda a, b: share * (a - b), q, prior)
+        options = (self.factor.site_dtype, self.factor.site_directory) if own else ()
+        sites = allocate(one, n_slots, *options)
+        zeros: Any = np.zeros(self.factor.n_weights)
+        filed = None if own else jax.tree.map(np.zeros_like, sites)
+        return NetworkState(q, sites, filed, None if own else np.zeros(n_slots), prior, Gamma(zeros, zeros))
+
+    def resume(self, _: Any, model: Model, state: NetworkState, sites: Any) -> NetworkState | None:
+        """q rebuilt from sites."""
+        q = to_numpy(state.prior + general.total(sites, model))
+        if not bool(q.is_proper()):
+            return None
+        jax.tree.map(np.copyto, state.sites, sites)  # where there is room for them
+        return state._replace(q=q)
+
+    def sweep(
+        self, _: Any, model: Model, state: NetworkState, plan: Plan, rates: np.ndarray, setting: Setting
+    ) -> tuple[NetworkState, Info, Any]:
+        """Visit the data, settle, refine the prior."""
+        visit = by_loops if self.has_loops(rates, model, plan) else by_kernel
+        end, info, score = visit(self.factor, model, state, plan, rates, setting)
+        self.scores.append(score / float(np.sum(model.weight)))
+        cut: Any = False
+        if end.filed is not None:
+            before, after = (State(s.q, s.sites, s.filed, s.filed_weight) for s in (state, end))
+            closed, cut = close_sweep(state.prior, model.counts, before, after, setting.share, average=setting.settles)
+            end = end._replace(**to_numpy(closed)._asdict())
+        return (with_refined_prior(end) if "precision" in end.q.parts else end), info, cut
+
+    def has_loops(self, rates: np.ndarray, model: Model, plan: Plan) -> bool:
+        """Whether the compiled loops know this sweep."""
+        known = loops is not None and self.factor.activation == "relu" and self.algorithm.power == 1
+        whole = bool(np.all(rates == 1) and np.all(model.weight == 1))
+        return known and (plan.slot.ndim == 1 or (whole and plan.rows.shape[1] == 1))
+
+    def log_evidence(self, *_: Any) -> Evidence:
+        return Evidence(np.nan, 0, True, "a network has no log Z: its score is Result.sampling.")
+
+    def report(self) -> Report:
+        return Report(np.array(self.scores), None)
+
+
+def begin(factor: Network, prior: Product, seed: int) -> Product:
+    """The prior with means of the weights drawn from N(0, 1/(n_in + 1)), where they are all alike in it."""
+    if np.ptp(prior["weights"].shift) > 0:
+        return prior
+    rng = np.random.default_rng([seed, 2])
+    draws = [rng.standard_normal((a + 1) * b) / np.sqrt(a + 1) for a, b in pairwise(factor.sizes)]
+    precision = prior["weights"].precision
+    weights = DiagonalGaussian(prior["weights"].shift + precision * np.concatenate(draws), precision)
+    return Product({**prior.parts, "weights": weights})
+
+
+def with_refined_prior(state: NetworkState) -> NetworkState:
+    """One round of EP over the prior's factors."""
+    q, prior = state.q, state.prior
+    done = to_numpy(refine(Refined(q["weights"], q["precision"], prior["weights"], state.shares)))
+    q = Product({**q.parts, "weights": done.weights, "precision": done.precision})
+    prior = Product({**prior.parts, "weights": done.of_weights, "precision": done.precision})
+    return state._replace(q=q, prior=prior, shares=done.of_precision)
+
+
+def by_kernel(
+    factor: Network, model: Model, state: NetworkState, plan: Plan, rates: np.ndarray, setting: Setting
+) -> tuple[NetworkState, Info, float]:
+    """The general sweep; the score is not known."""
+    before = State(state.q, state.sites, state.filed, state.filed_weight)
+    end, info = one_sweep(general.GENERAL, before, model, on_device(plan), jnp.asarray(rates), setting.power, None)
+    return state._replace(**to_numpy(end)._asdict()), to_numpy(info), np.nan
+
+
+def by_loops(
+    factor: Network, model: Model, state: NetworkState, plan: Plan, rates: np.ndarray, setting: Setting
+) -> tuple[NetworkState, Info, float]:
+    """The same by compiled loops."""
+    kept = plan.slot.ndim == 2 or int(np.max(plan.slot)) < len(model.counts)
+    single = plan.rows.shape[1] == 1 and bool(np.all(rates == 1) and np.all(model.weight == 1))
+    if plan.slot.ndim == 2:
+        return one_by_one(loops.OWN, factor, model, state, plan)
+    if single and not kept:
+        return one_by_one(loops.NOWHERE, factor, model, state, plan)
+    if single and len(model.counts) == 1 and not setting.settles:
+        return one_by_one(loops.IMPLIED, factor, model, state, plan)
+    return in_batches(factor, model, state, plan, rates)
+
+
+def one_by_one(
+    kind: int, factor: Network, model: Model, state: NetworkState, plan: Plan
+) -> tuple[NetworkState, Info, float]:
+    """Steps of size one, a datum each. Sites of the data's own change in place: there may be no room for others."""
+    (X, y), q, prior, (noise, site_noise) = model.data, state.q, state.prior, gammas(state)
+    weights, sites = q["weights"], state.sites["weights"]
+    variance = 1 / weights.precision
+    mean = weights.shift * variance
+    base = prior["weights"].shift, prior["weights"].precision, pair(prior["noise"])
+    nothing = np.zeros((1, 1))
+    own = (sites.shift, sites.precision, site_noise) if kind == loops.OWN else (nothing, nothing, nothing)
+    score = loops.one_by_one(
+        kind, plan.rows[:, 0], X, y, *shape_of(factor), mean, variance, noise, *base, *own, *work_of(factor)
+    )
+    q = with_parts(q, DiagonalGaussian(mean / variance, 1 / variance), noise)
+    new = state.sites
+    if kind == loops.IMPLIED:
+        new = jax.tree.map(lambda end, start: (end - start)[None] / len(y), q, prior)
+    elif kind == loops.OWN:
+        new = with_parts(state.sites, sites, site_noise.T)
+    log_scale = score + float(prior.log_partition() - q.log_partition()) if kind == loops.NOWHERE else 0.0
+    return state._replace(q=q, sites=new), Info(len(y), 0, 0, log_scale), score
+
+
+def in_batches(
+    factor: Network, model: Model, state: NetworkState, plan: Plan, rates: np.ndarray
+) -> tuple[NetworkState, Info, float]:
+    """Batches of rows that share a site."""
+    (X, y), (noise, site_noise) = model.data, gammas(state)
+    weights: Any
+    sites: Any
+    filed: Any
+    weights, sites, filed = (
+        tuple(map(np.array, jax.tree.leaves(s["weights"]))) for s in (state.q, state.sites, state.filed)
+    )
+    filed_noise, filed_weight = np.zeros_like(site_noise), np.zeros(len(model.counts))
+    room: Any = *work_of(factor), *np.zeros((2, factor.n_weights))
+    visit: Any = loops.in_batches
+    score, cuts = visit(
+        plan.rows, plan.slot, rates, model.weight, model.counts, X, y, *shape_of(factor), *weights, noise,
+        *sites, site_noise, *filed, filed_noise, filed_weight, *room,
+    )  # fmt: skip
+    q = with_parts(state.q, DiagonalGaussian(*weights), noise)
+    new = with_parts(state.sites, DiagonalGaussian(*sites), site_noise.T)
+    done = state._replace(
+        q=q,
+        sites=new,
+        filed=with_parts(state.filed, DiagonalGaussian(*filed), filed_noise.T),
+        filed_weight=filed_weight,
+    )
+    log_scale = score + float(state.prior.log_partition() - q.log_partition())
+    return done, Info(float(model.weight.sum()), 0, cuts, log_scale), score
+
+
+def with_parts(q: Product, weights: DiagonalGaussian, noise: np.ndarray) -> Product:
+    """The same with other weights and another noise precision."""
+    return Product({**q.parts, "weights": weights, "noise": Gamma(*noise)})
+
+
+def gammas(state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
+    """Shape and rate of the noise's precision, in q and, as columns, in the sites."""
+    return pair(state.q["noise"]), np.stack(jax.tree.leaves(state.sites["noise"]), axis=1).astype(float)
+
+
+def pair(gamma: Gamma) -> np.ndarray:
+    return np.array([gamma.shape, gamma.rate])
+
+
+def shape_of(factor: Network) -> tuple[np.ndarray, np.ndarray]:
+    """Widths, and where each layer's weights begin."""
+    counts = [(a + 1) * b for a, b in pairwise(factor.sizes)]
+    return np.array(factor.sizes), np.cumsum([0, *counts])
+
+
+def work_of(factor: Network) -> tuple[np.ndarray, ...]:
+    """Room for signals, for a cavity, and for which weights have one."""
+    units = np.zeros((8, len(factor.sizes) - 1, max(factor.sizes) + 1))
+    return units, np.empty(factor.n_weights), np.empty(factor.n_weights), np.ones(factor.n_weights, dtype=np.bool_)
+
+
+def driver_of(factor: Network, algorithm: Algorithm, seed: int) -> Driver:
+    """The driver of one fit."""
+    fit = Sweeps(factor, algorithm, seed)
+    return Driver(
+        fit.start,
+        fit.resume,
+        fit.sweep,
+        remember=lambda state: state.q,
+        measure=lambda model, reference, before, old, state: measure(reference, before, old, state.q),
+        log_evidence=fit.log_evidence,
+        on_device=False,
+        report=fit.report,
+    )

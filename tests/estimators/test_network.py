@@ -1,0 +1,212 @@
+"""`NetworkRegressor`: what it promises, and what it does with data that are hard."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import cavity
+from cavity import NetworkRegressor
+from cavity.factors import site_storage
+
+
+def sine(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(n, 1))
+    return X, 10 + 5 * np.sin(X[:, 0]) + 0.5 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return NetworkRegressor((20,)).fit(*sine())
+
+
+def test_it_learns_a_curve_and_its_noise(fitted):
+    X, y = sine(500, seed=1)
+    mean, sd = fitted.predict(X, return_std=True)
+    assert np.sqrt(np.mean((y - mean) ** 2)) < 0.7
+    assert np.mean(np.abs(y - mean) < 1.645 * sd) > 0.85
+    assert 0.5 < fitted.posterior_.noise_std[0] < 1.5  # factorised weights leave much to noise where rows are few
+    assert fitted.score(X, y) > 0.95
+
+
+def test_without_a_warm_up_few_rows_teach_little(fitted):
+    X, y = sine()
+    cold = NetworkRegressor((20,), warm_up=0).fit(X, y)
+    assert cold.score(X, y) < fitted.score(X, y) - 0.1
+
+
+def test_components_add_up(fitted):
+    X, _ = sine(20)
+    mean, noise, model = fitted.predict_components(X)
+    total = fitted.predict(X, return_std=True)
+    np.testing.assert_allclose(total[0], mean)
+    np.testing.assert_allclose(total[1] ** 2, noise**2 + model**2)
+
+
+def test_it_is_less_sure_where_there_are_no_data(fitted):
+    _, _, model = fitted.predict_components([[0.0], [20.0]])
+    assert model[1] > 5 * model[0]
+
+
+def test_draws_have_the_moments_of_the_prediction(fitted):
+    X, _ = sine(5)
+    draws = fitted.sample_posterior(X, 2000, random_state=0)
+    mean, _, model = fitted.predict_components(X)
+    assert draws.shape == (2000, 5)
+    np.testing.assert_allclose(draws.mean(0), mean, atol=0.3 * model.max())
+    np.testing.assert_allclose(draws.std(0), model, rtol=0.25)
+
+
+def test_the_density_is_that_of_the_predictive_gaussian(fitted):
+    X, y = sine(10)
+    mean, sd = fitted.predict(X, return_std=True)
+    wanted = -0.5 * (np.log(2 * np.pi * sd**2) + ((y - mean) / sd) ** 2)
+    np.testing.assert_allclose(fitted.log_predictive(X, y), wanted)
+
+
+@pytest.mark.parametrize("algorithm", ["adf", "sep", "ep", "dsep"])
+def test_every_algorithm_learns(algorithm):
+    X, y = sine()
+    model = NetworkRegressor((10,), algorithm=algorithm, n_epochs=20).fit(X, y)
+    assert model.score(X, y) > 0.8
+
+
+def test_sep_keeps_one_site_and_ep_one_for_each_row():
+    X, y = sine(50)
+    sizes = {name: NetworkRegressor((5,), algorithm=name, n_epochs=1).fit(X, y).site_bytes_ for name in ("sep", "ep")}
+    numbers = 2 * (2 * 5 + 6) + 4  # weights, noise, precision
+    assert sizes == {"sep": 8 * numbers, "ep": 50 * 8 * numbers}
+
+
+def test_several_networks_are_a_mixture():
+    X, y = sine(60)
+    several = NetworkRegressor((5,), n_networks=3, n_epochs=5).fit(X, y)
+    alone = NetworkRegressor((5,), n_networks=3, n_epochs=5, n_jobs=1).fit(X, y)
+    means, variances, noises = several.posterior_.outputs(X)
+    assert means.shape == (3, 60)
+    assert np.ptp(means, axis=0).max() > 1e-3
+    mean, sd = several.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, y.mean() + y.std() * means.mean(0))
+    wanted = (variances + noises + means**2).mean(0) - means.mean(0) ** 2
+    np.testing.assert_allclose((sd / y.std()) ** 2, wanted, rtol=1e-8)
+    np.testing.assert_array_equal(alone.predict(X), several.predict(X))  # threads change nothing
+
+
+def test_more_rows_later_make_it_surer():
+    X, y = sine(400)
+    stream = NetworkRegressor((10,), n_epochs=20).partial_fit(X[:200], y[:200])
+    before = stream.predict_components(X).model_std.mean()
+    stream.partial_fit(X[200:], y[200:])
+    assert stream.predict_components(X).model_std.mean() < before
+    assert stream.score(X, y) > 0.95
+
+
+# -- data that are hard ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["adf", "sep", "ep"])
+def test_hard_data_give_finite_predictions(algorithm):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    cases = {
+        "a constant feature": (np.column_stack([X, np.full(40, 7.0)]), y),
+        "one row": (X[:1], y[:1]),
+        "huge targets": (X, 1e200 * y),
+        "tiny targets": (X, 1e-200 * y),
+        "a constant target": (X, np.full(40, 3.0)),
+        "an outlier": (X, np.where(np.arange(40) == 0, 1e12, y)),
+        "far features": (1e150 * X, y),
+    }
+    for name, (features, target) in cases.items():
+        model = NetworkRegressor((8,), algorithm=algorithm, n_epochs=10).fit(features, target)
+        mean, sd = model.predict(features, return_std=True)
+        assert np.all(np.isfinite(mean)), name
+        assert np.all((sd > 0) & np.isfinite(sd)), name
+
+
+def test_a_dead_layer_comes_out_finite():
+    factor = cavity.factors.network([1, 4, 1])
+    prior = factor.prior()
+    dead = np.concatenate([np.zeros(4), np.full(4, -1e4), np.ones(5)])  # every unit far below zero
+    weights = cavity.DiagonalGaussian.from_mean(dead, np.full(13, 1e-3))
+    prior = cavity.Product({**prior.parts, "weights": weights})
+    X, y = sine(30)
+    for algorithm in (cavity.adf(), cavity.sep(rate=1.0), cavity.ep(rate=1.0)):
+        result = cavity.fit(factor, prior, (X, y), algorithm, evidence=False, callback=lambda _: True)
+        assert result.posterior.is_proper()
+
+
+def test_nan_is_refused():
+    X, y = sine(10)
+    with pytest.raises(ValueError, match="NaN"):
+        NetworkRegressor().fit(np.where(X > 0, np.nan, X), y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hidden_layer_sizes": (0,)},
+        {"hidden_layer_sizes": ()},
+        {"activation": "tanh"},
+        {"algorithm": "sgd"},
+        {"n_epochs": 0},
+        {"warm_up": -1},
+        {"n_networks": 1.5},
+        {"batch_size": 0},
+        {"weight_variance": -1.0},
+        {"prior_shape": 1.0},
+        {"prior_rate": 0.0},
+        {"site_dtype": "float16"},
+    ],
+)
+def test_errors_name_the_argument(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        NetworkRegressor(**options).fit(*sine(10))
+
+
+# -- where EP's sites are kept -----------------------------------------------------------------------------------
+
+
+def test_sites_in_a_file_change_nothing(tmp_path):
+    X, y = sine(40)
+    fit = lambda **options: NetworkRegressor((5,), algorithm="ep", n_epochs=5, **options).fit(X, y).predict(X)
+    np.testing.assert_array_equal(fit(), fit(site_directory=str(tmp_path)))
+    np.testing.assert_allclose(fit(), fit(site_dtype="float32"), rtol=1e-4)
+    assert not list(tmp_path.iterdir())
+
+
+def test_sites_that_do_not_fit_are_refused_before_the_fit(monkeypatch):
+    monkeypatch.setattr(site_storage, "free_memory", lambda: 1e5)
+    with pytest.raises(MemoryError, match=r"1,000 rows: 0\.0 GB.*site_dtype.*site_directory"):
+        NetworkRegressor((20,), algorithm="ep", n_epochs=1).fit(*sine(1000))
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match="site_directory"):
+        NetworkRegressor((5,), algorithm="ep", site_directory=str(tmp_path / "no")).fit(*sine(10))
+
+
+def test_free_memory_is_a_sensible_number():
+    assert site_storage.free_memory() > 1e6
+
+
+# -- the scikit-learn contract -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_s_own_checks():
+    results = check_estimator(NetworkRegressor(), on_fail=None)
+    assert len(results) > 50
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
+
+
+def test_copies_predict_the_same(fitted):
+    X, _ = sine(10)
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copy.predict(X), fitted.predict(X))
+    assert not hasattr(clone(fitted), "posterior_")

@@ -1,0 +1,139 @@
+"""Networks: moments against quadrature, the projection against its definition, and compiled loops against autodiff."""
+
+import jax
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import cavity
+from cavity.factors import gamma_noise
+from cavity.factors.activations import ACTIVATIONS, LEAK
+from cavity.factors.network_driver import Sweeps
+from cavity.factors.weight_prior import one_site
+from cavity.families import DiagonalGaussian, Gamma
+
+ALGORITHMS = {
+    "adf": cavity.adf(),
+    "adf in batches": cavity.adf(batch_size=4),
+    "literal sep": cavity.sep(rate=1.0),
+    "sep": cavity.sep(),
+    "sep in batches": cavity.sep(batch_size=4),
+    "slow sep": cavity.sep(batch_size=3, rate=0.3),
+    "aep": cavity.aep(),
+    "dsep": cavity.dsep(n_sites=3, groups="random", rate=1.0),
+    "ep": cavity.ep(rate=1.0),
+}
+
+
+def run(function, *args):
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, function(*args))
+
+
+@pytest.mark.parametrize("ratio", [-40.0, -37.0, -20.0, -8.0, -3.0, -0.5, 0.0, 1e-3, 2.0, 6.0, 9.0, 25.0, 40.0])
+def test_relu_moments_are_right_from_minus_to_plus_40_deviations(ratio):
+    scale = 0.7
+    with mp.workdps(60):
+        r = mp.mpf(ratio)
+        pdf, cdf = mp.npdf(r), mp.erfc(-r / mp.sqrt(2)) / 2
+        mean = scale * (pdf + r * cdf)
+        second = mp.mpf(scale) ** 2 * ((r**2 + 1) * cdf + r * pdf)
+        wanted = float(mean), float(second - mean**2)
+    found = run(ACTIVATIONS["relu"], np.float64(scale * ratio), np.float64(scale**2))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-300)
+    loops = pytest.importorskip("cavity.factors.network_loops")
+    mean, variance, _, _ = out = np.zeros((4, 1))
+    loops.rectify(1, np.array([scale * ratio]), np.array([scale**2]), *out)
+    np.testing.assert_allclose([mean[0], variance[0]], wanted, rtol=1e-8, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.5), (-1.0, 2.0), (2.5, 0.01)])
+def test_moments_of_activations_by_quadrature(name, mean, variance):
+    functions = {
+        "relu": lambda a: np.maximum(a, 0),
+        "leaky_relu": lambda a: np.where(a > 0, a, LEAK * a),
+        "sin": np.sin,
+        "identity": lambda a: a,
+    }
+    normal = stats.norm(mean, np.sqrt(variance))
+    moment = lambda k: integrate.quad(
+        lambda a: functions[name](a) ** k * normal.pdf(a), *normal.interval(1 - 1e-15), points=[0.0], limit=200
+    )[0]
+    wanted = moment(1), moment(2) - moment(1) ** 2
+    np.testing.assert_allclose(run(ACTIVATIONS[name], np.float64(mean), np.float64(variance)), wanted, rtol=1e-7)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+@pytest.mark.parametrize(("shape", "rate"), [(3.0, 2.0), (500.0, 80.0), (1e6, 3e5)])
+def test_the_noise_is_matched_in_its_first_two_moments(shape, rate, power):
+    residual, variance = 0.9, 0.2
+    with mp.workdps(50):
+
+        def z(more):
+            spread = mp.mpf(rate) / (mp.mpf(shape) + more - 1)
+            total = variance + spread / power
+            return (
+                spread ** ((1 - mp.mpf(power)) / 2)
+                * total ** mp.mpf(-0.5)
+                * mp.exp(-(mp.mpf(residual) ** 2) / (2 * total))
+            )
+
+        first = mp.mpf(shape) / rate * z(1) / z(0)
+        second = mp.mpf(shape) * (mp.mpf(shape) + 1) / mp.mpf(rate) ** 2 * z(2) / z(0)
+        matched = first**2 / (second - first**2), first / (second - first**2)
+        wanted = [float((new - old) / power) for new, old in zip(matched, (shape, rate), strict=True)]
+    site = run(lambda: gamma_noise.site(np.float64(residual), variance, Gamma(shape, rate), power))
+    np.testing.assert_allclose([site.shape, site.rate], wanted, rtol=1e-7)
+
+
+def test_without_power_the_noise_is_updated_as_conjugacy_says():
+    site = run(lambda: gamma_noise.site(np.float64(0.9), 0.2, Gamma(3.0, 2.0), 0.0))
+    assert (site.shape, site.rate) == pytest.approx((0.5, 0.5 * (0.9**2 + 0.2)))
+
+
+def test_a_prior_factor_takes_the_same_from_weight_and_precision_as_a_grid():
+    # PBP matches moments of λ under a Gaussian log Z; where the cavity of λ is narrow this is the exact posterior
+    cavity_w, cavity_l = DiagonalGaussian(0.4 / 0.3, 1 / 0.3), Gamma(400.0, 200.0)
+    with jax.enable_x64(True):
+        of_weight, of_precision = one_site(cavity_w, cavity_l)
+        q = cavity_w + of_weight
+        precision = cavity_l + of_precision
+    grid = np.linspace(1.3, 2.9, 4001)
+    w = np.linspace(-3, 3, 2001)[:, None]
+    density = (
+        stats.norm.pdf(w, 0.4, np.sqrt(0.3))
+        * stats.norm.pdf(w, 0, grid**-0.5)
+        * stats.gamma.pdf(grid, 400, scale=1 / 200)
+    )
+    density /= density.sum()
+    mean = np.sum(density * w)
+    np.testing.assert_allclose(q.mean, mean, rtol=3e-3)
+    np.testing.assert_allclose(q.variance, np.sum(density * w**2) - mean**2, rtol=3e-3)
+    np.testing.assert_allclose(precision.mean, np.sum(density * grid), rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=30)
+
+
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning", "ignore::cavity.CollapseWarning")
+@pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 4, 6, 1)])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_compiled_loops_are_the_general_kernel(name, sizes, data, monkeypatch):
+    pytest.importorskip("numba")
+    factor = cavity.factors.network(sizes)
+    fit = lambda: cavity.fit(
+        factor, factor.prior(), data, ALGORITHMS[name], max_sweeps=3, tol=0.0, seed=1, evidence=False
+    )
+    fast = fit()
+    monkeypatch.setattr(Sweeps, "has_loops", lambda *_: False)
+    slow = fit()
+    for part in ("weights", "noise", "precision"):
+        for a, b in zip(jax.tree.leaves(fast.posterior[part]), jax.tree.leaves(slow.posterior[part]), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(fast.history.change, slow.history.change, rtol=1e-5)
