@@ -182,7 +182,8 @@ def network(
     file there while the fit lasts.
 
     >>> import cavity, numpy as np
-    >>> factor = cavity.factors.network([1, 10, 1])
+    >>> from cavity.factors.network import network
+    >>> factor = network([1, 10, 1])
     >>> X = np.linspace(-2, 2, 50)[:, None]
     >>> epochs = lambda sweep: sweep.number == 40  # where to stop
     >>> data = X, np.abs(X[:, 0])
