@@ -5,7 +5,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-EXPERIMENT_IDS = ("fig2a", "fig2b", "fig2c", "table1", "fig3", "supplement")  # known without importing what they need
+EXPERIMENT_IDS = (
+    "fig2a",
+    "fig2b",
+    "fig2c",
+    "table1",
+    "fig3",
+    "table2",
+    "supplement",
+)  # known without importing what they need
 
 
 def main(argv: list[str] | None = None) -> int:

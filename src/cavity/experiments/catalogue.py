@@ -6,6 +6,7 @@ from cavity.experiments.fig3 import FIG3
 from cavity.experiments.runner import Experiment
 from cavity.experiments.supplement import SUPPLEMENT
 from cavity.experiments.table1 import TABLE1
+from cavity.experiments.table2 import TABLE2
 
-ALL = (FIG2A, FIG2B, FIG2C, TABLE1, FIG3, SUPPLEMENT)
+ALL = (FIG2A, FIG2B, FIG2C, TABLE1, FIG3, TABLE2, SUPPLEMENT)
 EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for experiment in ALL}
