@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import cavity
-from cavity.factors import gamma_noise
+from cavity.factors import gamma_noise, varying_noise
 from cavity.factors.activations import ACTIVATIONS, LEAK
 from cavity.factors.network_driver import Sweeps
 from cavity.factors.weight_prior import one_site
@@ -114,6 +114,30 @@ def test_a_prior_factor_takes_the_same_from_weight_and_precision_as_a_grid():
     np.testing.assert_allclose(precision.mean, np.sum(density * grid), rtol=1e-4)
 
 
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
+def test_noise_of_unknown_size_is_averaged_over(power):
+    residual, variance, noise, log_size = 0.9, 0.2, Gamma(30.0, 12.0), (0.4, 0.3)
+    normal = stats.norm(log_size[0], np.sqrt(log_size[1]))
+
+    def log_of_one(s):
+        sized = Gamma(np.float64(30.0), np.float64(12.0 * np.exp(s)))
+        return float(run(lambda: gamma_noise.log_mean(np.float64(residual), variance, sized, power)))
+
+    grid = np.linspace(*normal.interval(1 - 1e-12), 400)
+    logs = np.array([log_of_one(s) for s in grid])
+    mean = lambda values: np.trapezoid(values * normal.pdf(grid), grid)
+    wanted = mean(logs) if power == 0 else np.log(mean(np.exp(power * logs))) / power
+    found = run(lambda: varying_noise.log_mean(np.float64(residual), variance, log_size, noise, power))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_noise_of_known_size_is_noise_of_constant_size():
+    noise, size = Gamma(30.0, 12.0), 0.7
+    of_size = run(lambda: gamma_noise.site(np.float64(0.9), 0.2, Gamma(30.0, 12.0 * np.exp(size)), 1.0))
+    found = run(lambda: varying_noise.site(np.float64(0.9), 0.2, (np.float64(size), 1e-20), noise, 1.0))
+    np.testing.assert_allclose([found.shape, found.rate * np.exp(size)], [of_size.shape, of_size.rate], rtol=1e-8)
+
+
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
@@ -122,7 +146,7 @@ def data():
 
 
 @pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning", "ignore::cavity.CollapseWarning")
-@pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 4, 6, 1)])
+@pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 4, 6, 1), (3, 5, 2)])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_compiled_loops_are_the_general_kernel(name, sizes, data, monkeypatch):
     pytest.importorskip("numba")

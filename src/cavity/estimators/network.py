@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import check_positive, is_integer, is_number
@@ -48,6 +47,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         Networks that begin at different random weights; predictions are their mixture.
     batch_size : int or None, default=None
         Rows per step of SEP, ADF and DSEP; None for one.
+    heteroscedastic : bool, default=False
+        Whether the noise depends on the input: a second output of the network is the logarithm of its variance.
     weight_variance : float or None, default=None
         Prior variance of the weights; None to learn it. Inputs of a layer are divided by the root of their number.
     prior_shape, prior_rate : float, default=6.0
@@ -90,6 +91,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         warm_up: int = 20,
         n_networks: int = 1,
         batch_size: int | None = None,
+        heteroscedastic: bool = False,
         weight_variance: float | None = None,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
@@ -105,6 +107,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         self.warm_up = warm_up
         self.n_networks = n_networks
         self.batch_size = batch_size
+        self.heteroscedastic = heteroscedastic
         self.weight_variance = weight_variance
         self.prior_shape = prior_shape
         self.prior_rate = prior_rate
@@ -168,7 +171,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         self.n_skipped_ = sum(result.n_skipped for result in results)
 
     def _factor(self) -> Network:
-        sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1)
+        sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1 + self.heteroscedastic)
         return network(sizes, self.activation, self.site_dtype, self.site_directory)
 
     def _check_data(self, X: Any, y: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -195,6 +198,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         if not (is_number(self.prior_shape) and 1 < self.prior_shape < np.inf):
             raise ValueError(f"prior_shape must be above 1, for a finite variance; got {self.prior_shape!r}.")
         check_positive("prior_rate", self.prior_rate)
+        if not isinstance(self.heteroscedastic, bool | np.bool_):
+            raise ValueError(f"heteroscedastic must be True or False; got {self.heteroscedastic!r}.")
         if self.weight_variance is not None:
             check_positive("weight_variance", self.weight_variance)
 
@@ -217,12 +222,10 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         return Components(mean, scale * np.sqrt(np.mean(noises, axis=0)), scale * np.sqrt(model))
 
     def log_predictive(self, X: Any, y: Any) -> np.ndarray:
-        """log p(y | x, data) of each row: the mean over networks of Gaussian densities."""
-        means, variances, noises = self._outputs(X)
-        total = variances + noises
-        z = self._units.target(np.asarray(y, dtype=float))
-        each = -0.5 * (np.log(2 * np.pi * total) + (z - means) ** 2 / total)
-        return logsumexp(each, axis=0) - np.log(len(each)) - np.log(self._units.y_scale)
+        """log p(y | x, data) of each row: the mean over networks of their densities."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.posterior_.log_predictive(X, check_array(y, ensure_2d=False, dtype=np.float64))
 
     def sample_posterior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draws of the function at the rows of X, without noise: (n_samples, n_rows), of all networks in turn."""

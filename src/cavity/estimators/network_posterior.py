@@ -1,11 +1,14 @@
 """The posterior of a network, or of several, in the units of the data."""
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.special import logsumexp
 
 from cavity.factors.network import Network
 from cavity.families import Product
@@ -66,51 +69,68 @@ class NetworkPosterior:
 
     @property
     def noise_std(self) -> np.ndarray:
-        """√E[1/γ] of each network."""
-        return self.units.y_scale * np.sqrt(self._noise_variances())
-
-    def _noise_variances(self) -> np.ndarray:
-        gammas = [q["noise"] for q in self.networks]
-        return np.array([float(gamma.rate / (gamma.shape - 1)) for gamma in gammas])
+        """√E[1/γ] of each network: the noise where its size is one."""
+        return self.units.y_scale * np.sqrt([float(q["noise"].rate / (q["noise"].shape - 1)) for q in self.networks])
 
     def outputs(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and variance of the function, and variance of the noise, of each network (rows) at each row of X.
 
         In standardised units: squares of the target's own may be too large for a number.
         """
-        Z, found = self.units.features(X), []
-        for q in self.networks:
-            with jax.enable_x64(True):
-                weights = jnp.asarray(q["weights"].mean), jnp.asarray(q["weights"].variance)
-                parts = [moments(self.factor, *weights, jnp.asarray(part)) for part in in_parts(Z)]
-                found.append(np.concatenate([np.asarray(part) for part in parts], axis=1)[:, : len(X)])
-        means, variances = np.moveaxis(np.array(found), 1, 0)
-        return means, variances, np.broadcast_to(self._noise_variances()[:, None], means.shape)
+        found = [self._over_rows(partial(moments, self.factor, in_float64(q)), X) for q in self.networks]
+        means, variances, noises = np.moveaxis(np.array(found), 1, 0)
+        return means, variances, noises
+
+    def log_predictive(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """log p(y | x, data) of each row."""
+        z = self.units.target(y)
+        each = [self._over_rows(partial(log_density, self.factor, in_float64(q)), X, z) for q in self.networks]
+        return logsumexp(each, axis=0) - np.log(len(each)) - np.log(self.units.y_scale)
+
+    def _over_rows(self, function: Any, X: np.ndarray, *columns: np.ndarray) -> np.ndarray:
+        """A compiled function of rows, a thousand at a time: one shape, compiled once. Rows are its last axis."""
+        rows = np.column_stack([self.units.features(X), *columns])
+        count = max(1, -(-len(rows) // ROWS))
+        padded = np.pad(rows, ((0, count * ROWS - len(rows)), (0, 0)))
+        with jax.enable_x64(True):
+            parts = [np.asarray(function(jnp.asarray(part))) for part in np.split(padded, count)]
+        return np.concatenate(parts, axis=-1)[..., : len(X)]
 
     def draw_functions(self, X: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
         """f(x) for weights drawn from q."""
-        Z, values = self.units.features(X), np.empty((n_samples, len(X)))
+        values = np.empty((n_samples, len(X)))
         for number in range(n_samples):
             q = self.networks[number % len(self.networks)]["weights"]
             with jax.enable_x64(True):
                 weights = q.draw(jax.random.fold_in(jax.random.key(seed), number))
-                parts = [evaluated(self.factor, weights, jnp.asarray(part)) for part in in_parts(Z)]
-                values[number] = np.concatenate([np.asarray(part) for part in parts])[: len(X)]
+            values[number] = self._over_rows(partial(evaluated, self.factor, weights), X)
         return self.units.y_center + self.units.y_scale * values
 
 
-@jax.jit
-def moments(factor: Network, mean: Array, variance: Array, Z: Array) -> Array:
-    """Mean and variance of the output at each row, (2, n)."""
-    return jnp.stack(jax.vmap(lambda z: factor.output(mean, variance, z))(Z))
+def in_float64(q: Product) -> Product:
+    with jax.enable_x64(True):
+        return jax.tree.map(jnp.asarray, q)
 
 
 @jax.jit
-def evaluated(factor: Network, weights: Array, Z: Array) -> Array:
-    return jax.vmap(lambda z: factor.evaluate(weights, z))(Z)
+def moments(factor: Network, q: Product, rows: Array) -> Array:
+    """Mean and variance of the function and variance of the noise at each row, (3, n)."""
+    weights, noise = q["weights"], q["noise"]
+
+    def one(x: Array) -> Array:
+        mean, variance = factor.output(weights.mean, weights.variance, x)
+        size = jnp.exp(mean[1] + 0.5 * variance[1]) if len(mean) == 2 else 1.0
+        return jnp.stack([mean[0], variance[0], size * noise.rate / (noise.shape - 1)])
+
+    return jax.vmap(one, out_axes=1)(rows)
 
 
-def in_parts(Z: np.ndarray) -> list[np.ndarray]:
-    """Rows a thousand at a time, the last filled up with zeros: one shape, compiled once."""
-    count = max(1, -(-len(Z) // ROWS))
-    return np.split(np.pad(Z, ((0, count * ROWS - len(Z)), (0, 0))), count)
+@jax.jit
+def log_density(factor: Network, q: Product, rows: Array) -> Array:
+    """log p(y | x) of rows with the target last."""
+    return jax.vmap(lambda row: factor.log_mean(q, (row[:-1], row[-1]), 1.0))(rows)
+
+
+@jax.jit
+def evaluated(factor: Network, weights: Array, rows: Array) -> Array:
+    return jax.vmap(lambda x: factor.evaluate(weights, x)[0])(rows)

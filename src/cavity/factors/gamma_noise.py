@@ -30,6 +30,11 @@ def site(residual: Array, variance: Array, noise: Gamma, power: float) -> Gamma:
     """What replaces the factor in the posterior of γ: matched moments less the cavity, over α; zero if it has none."""
     if power == 0:
         return Gamma(jnp.full(jnp.shape(residual), 0.5), 0.5 * (residual**2 + variance))
+    return site_of_rises(noise, *rises(residual, variance, noise, power), power)
+
+
+def rises(residual: Array, variance: Array, noise: Gamma, power: float) -> tuple[Array, Array]:
+    """By how much α ℓ_α rises from shape to shape + 1, and from there to shape + 2."""
     shape, rate = jnp.asarray(noise.shape), jnp.asarray(noise.rate)
     at = [rate / (shape + k) for k in (-1, 0, 1)]  # variances of the noise at shape, shape + 1, shape + 2
     steps = [rate / ((shape + k - 1) * (shape + k)) for k in (0, 1)]  # by how much they fall
@@ -40,6 +45,12 @@ def site(residual: Array, variance: Array, noise: Gamma, power: float) -> Gamma:
         + 0.5 * (1 - power) * jnp.log1p(-1 / (shape + k))
         for k in (0, 1)
     )
+    return first, second
+
+
+def site_of_rises(noise: Gamma, first: Array, second: Array, power: float) -> Gamma:
+    """From these, E[γ] = (a/b) e^first and E[γ²] = a(a + 1)/b² e^(first + second)."""
+    shape, rate = jnp.asarray(noise.shape), jnp.asarray(noise.rate)
     bend = jnp.expm1(second - first)
     spread = bend + (1 + bend) / shape  # E[γ²]/E[γ]² − 1, the inverse of the new shape
     more = -(shape + 1) * bend / spread

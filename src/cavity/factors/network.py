@@ -1,5 +1,7 @@
 """A neural network with Gaussian noise: y ~ N(f(x), 1/γ), weights and noise precision unknown.
 
+With a second output g the noise depends on the input: y ~ N(f(x), e^g(x)/γ).
+
 Means and variances are carried through the layers as if every unit were an independent Gaussian (probabilistic
 backpropagation, PBP). Each layer's inputs are scaled by 1/√(n_in + 1), so that weights of size one are natural at any
 width, and an input of one carries the bias. All weights are in one row, layer after layer, each as (n_in + 1, n_out)
@@ -17,7 +19,7 @@ from jax import Array
 
 from cavity._checks import check_positive, is_integer
 from cavity._pytree import pytree
-from cavity.factors import gamma_noise
+from cavity.factors import gamma_noise, varying_noise
 from cavity.factors.activations import ACTIVATIONS
 from cavity.factors.base import Factor, as_rows
 from cavity.families import DiagonalGaussian, Gamma, Product
@@ -61,16 +63,27 @@ class Network(Factor):
         return [part.reshape(shape) for part, shape in zip(jnp.split(row, ends), shapes, strict=True)]
 
     def output(self, mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
-        """Mean and variance of f(x) for one x, from those of the weights."""
+        """Mean and variance of the outputs for one x, from those of the weights."""
         z, s = jnp.asarray(x), jnp.zeros_like(x)
         for number, layer in enumerate(zip(self.layers(mean), self.layers(variance), strict=True)):
             z, s = ACTIVATIONS[self.activation](z, s) if number else (z, s)
             z, s = through(*layer, z, s)
-        return z[0], s[0]
+        return z, s
 
     def log_mean(self, q: Product, datum: Any, power: float) -> Array:
-        mean, variance = self.output(q["weights"].mean, q["weights"].variance, datum[0])
-        return gamma_noise.log_mean(datum[1] - mean, variance, q["noise"], power)
+        return self._log_mean(
+            *self.output(q["weights"].mean, q["weights"].variance, datum[0]), datum[1], q["noise"], power
+        )
+
+    def _log_mean(self, mean: Array, variance: Array, y: Array, noise: Gamma, power: float) -> Array:
+        if self.sizes[-1] == 1:
+            return gamma_noise.log_mean(y - mean[0], variance[0], noise, power)
+        return varying_noise.log_mean(y - mean[0], variance[0], (mean[1], variance[1]), noise, power)
+
+    def _noise_site(self, mean: Array, variance: Array, y: Array, noise: Gamma, power: float) -> Gamma:
+        if self.sizes[-1] == 1:
+            return gamma_noise.site(y - mean[0], variance[0], noise, power)
+        return varying_noise.site(y - mean[0], variance[0], (mean[1], variance[1]), noise, power)
 
     def site(self, cavity: Product, datum: Any, power: float) -> Product:
         return self.estimate(cavity, datum, power)[0]
@@ -80,14 +93,14 @@ class Network(Factor):
         (x, y), weights, noise = datum, cavity["weights"], cavity["noise"]
 
         def value(mean: Array, variance: Array) -> tuple[Array, tuple[Array, Array]]:
-            output, spread = self.output(mean, variance, x)
-            return gamma_noise.log_mean(y - output, spread, noise, power), (output, spread)
+            output = self.output(mean, variance, x)
+            return self._log_mean(*output, y, noise, power), output
 
         at = weights.mean, weights.variance
-        (log_mean, (output, spread)), slopes = jax.value_and_grad(value, (0, 1), has_aux=True)(*at)
+        (log_mean, output), slopes = jax.value_and_grad(value, (0, 1), has_aux=True)(*at)
         matched = weights_site((at[0], at[1]), (slopes[0], slopes[1]), power)
         nothing = {key: 0.0 * part for key, part in cavity.parts.items() if key not in ("weights", "noise")}
-        found = {"weights": matched, "noise": gamma_noise.site(y - output, spread, noise, power)}
+        found = {"weights": matched, "noise": self._noise_site(output[0], output[1], y, noise, power)}
         return Product({**found, **nothing}), log_mean
 
     def proper_parts(self, q: Product) -> Product:
@@ -100,15 +113,16 @@ class Network(Factor):
         return Product(parts)
 
     def log_lik(self, theta: Any, datum: Any) -> Array:
-        residual = datum[1] - self.evaluate(theta["weights"], datum[0])
-        return 0.5 * (jnp.log(theta["noise"]) - theta["noise"] * residual**2 - jnp.log(2 * jnp.pi))
+        output = self.evaluate(theta["weights"], datum[0])
+        precision = theta["noise"] * (jnp.exp(-output[1]) if self.sizes[-1] == 2 else 1.0)
+        return 0.5 * (jnp.log(precision) - precision * (datum[1] - output[0]) ** 2 - jnp.log(2 * jnp.pi))
 
     def evaluate(self, weights: Array, x: Array) -> Array:
-        """f(x) for given weights."""
+        """The outputs for given weights."""
         for number, layer in enumerate(self.layers(weights)):
             x = FUNCTIONS[self.activation](x) if number else x
             x = jnp.append(x, 1.0) @ layer / np.sqrt(len(layer))
-        return x[0]
+        return x
 
     def check(self, prior: Any, data: Any) -> tuple[np.ndarray, np.ndarray]:
         self._check_prior(prior)
@@ -176,7 +190,10 @@ def weights_site(at: tuple[Array, Array], slopes: tuple[Array, Array], power: fl
 def network(
     sizes: Any, activation: str = "relu", site_dtype: str = "float64", site_directory: str | None = None
 ) -> Network:
-    """A network from inputs to one output: `network([8, 50, 1])` has 8 inputs and a hidden layer of 50 units.
+    """A network from inputs to the target: `network([8, 50, 1])` has 8 inputs and a hidden layer of 50 units.
+
+    A second output, `network([8, 50, 2])`, is the logarithm of the noise's variance up to a constant: noise that
+    depends on the input.
 
     EP keeps a site for every row. Where they do not fit, `site_dtype` halves them, and `site_directory` puts them in a
     file there while the fit lasts.
@@ -192,8 +209,10 @@ def network(
     [(2, 10), (11, 1)]
     """
     sizes = tuple(sizes)
-    if len(sizes) < 2 or not all(is_integer(size) and size >= 1 for size in sizes) or sizes[-1] != 1:
-        raise ValueError(f"sizes must be the widths of inputs, hidden layers and one output, [8, 50, 1]; got {sizes}.")
+    if len(sizes) < 2 or not all(is_integer(size) and size >= 1 for size in sizes) or sizes[-1] > 2:
+        raise ValueError(
+            f"sizes must be the widths of inputs, hidden layers and one output or two, [8, 50, 1]; got {sizes}."
+        )
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(map(repr, ACTIVATIONS))}; got {activation!r}.")
     if site_dtype not in ("float32", "float64"):

@@ -10,8 +10,12 @@ means and variances, which the first two passes need and which change without a 
 import math
 from typing import Any
 
+import numpy as np
 from numba import njit
 
+from cavity.factors import varying_noise
+
+NODES, LOG_WEIGHTS = varying_noise.NODES, np.log(varying_noise.WEIGHTS)
 NOWHERE, IMPLIED, OWN = 0, 1, 2  # where a datum's site is: not kept; (q − prior)/N, never formed; in its own row
 SQRT_HALF = math.sqrt(0.5)
 DENSITY_AT_ZERO = 1 / math.sqrt(2 * math.pi)
@@ -44,8 +48,8 @@ def rectify(n: int, mean: Any, variance: Any, out_mean: Any, out_variance: Any, 
 
 
 @compiled
-def forward(sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, work: Any) -> tuple[float, float]:
-    """Mean and variance of the output; the inputs of every layer, and what the way back needs, stay in `work`."""
+def forward(sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, work: Any) -> None:
+    """Mean and variance of every layer's sums, its inputs, and what the way back needs, all left in `work`."""
     in_mean, in_variance, total, spread, above, density = work[0], work[1], work[2], work[3], work[4], work[5]
     depth = len(sizes) - 1
     for i in range(sizes[0]):
@@ -89,16 +93,13 @@ def forward(sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, work: Any
                 above[layer],
                 density[layer],
             )
-    return total[depth - 1, 0], spread[depth - 1, 0]
 
 
 @compiled
-def backward(sizes: Any, starts: Any, mean: Any, variance: Any, slopes: tuple[float, float], work: Any) -> None:
-    """Slopes of log Z in mean and variance of every unit's sum, scaled as the weights below it need them."""
+def backward(sizes: Any, starts: Any, mean: Any, variance: Any, work: Any) -> None:
+    """From the outputs' slopes of log Z those of every unit's sum, scaled as the weights below it need them."""
     in_mean, above, density, by_mean, by_variance = work[0], work[4], work[5], work[6], work[7]
-    last = len(sizes) - 2
-    by_mean[last, 0], by_variance[last, 0] = slopes
-    for layer in range(last, -1, -1):
+    for layer in range(len(sizes) - 2, -1, -1):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
         scale = 1.0 / math.sqrt(n_in)
         for j in range(n_out):
@@ -193,22 +194,71 @@ def add_sites(
 
 
 @compiled
-def noise_site(residual: float, variance: float, shape: float, rate: float) -> tuple[float, float]:
-    """What a residual says of the noise's precision: `gamma_noise.site` at power one."""
-    if not (shape > 1.0 and rate > 0.0):
-        return 0.0, 0.0
+def rises(square: float, variance: float, shape: float, rate: float) -> tuple[float, float]:
+    """`gamma_noise.rises` at power one, from the square of the residual."""
     step0, step1 = rate / ((shape - 1.0) * shape), rate / (shape * (shape + 1.0))
     total0, total1, total2 = variance + rate / (shape - 1.0), variance + rate / shape, variance + rate / (shape + 1.0)
-    square = residual * residual
     first = -0.5 * math.log1p(-step0 / total0) - 0.5 * square * step0 / (total0 * total1)
     second = -0.5 * math.log1p(-step1 / total1) - 0.5 * square * step1 / (total1 * total2)
+    return first, second
+
+
+@compiled
+def site_of_rises(shape: float, rate: float, first: float, second: float) -> tuple[float, float]:
+    """`gamma_noise.site_of_rises` at power one."""
     bend = math.expm1(second - first)
     spread = bend + (1.0 + bend) / shape
     more = -(shape + 1.0) * bend / spread
     scale = more / shape * math.exp(-first) + math.expm1(-first)
-    if spread > 0.0 and 1.0 < shape + more < math.inf and 0.0 < 1.0 + scale < math.inf:
+    if shape > 1.0 and spread > 0.0 and 1.0 < shape + more < math.inf and 0.0 < 1.0 + scale < math.inf:
         return more, rate * scale
     return 0.0, 0.0
+
+
+@compiled
+def constant_noise(work: Any, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
+    """log Z, with its slopes in the output's moments left in `work`, and what it says of the noise."""
+    residual, variance = y - work[2, last, 0], work[3, last, 0]
+    total = variance + rate / (shape - 1.0)
+    ratio = residual / total
+    work[6, last, 0], work[7, last, 0] = ratio, 0.5 * (ratio * ratio - 1.0 / total)
+    first, second = rises(residual * residual, variance, shape, rate)
+    more, scale = site_of_rises(shape, rate, first, second)
+    return -0.5 * (math.log(2.0 * math.pi * total) + residual * ratio), more, scale
+
+
+@compiled
+def changing_noise(work: Any, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
+    """The same where a second output is the logarithm of the noise's size: see `varying_noise`."""
+    residual, variance, middle, width = y - work[2, last, 0], work[3, last, 0], work[2, last, 1], work[3, last, 1]
+    square, reach, top = residual * residual, math.sqrt(width), -math.inf
+    logs = np.empty(len(NODES))
+    for k in range(len(NODES)):
+        total = variance + math.exp(middle + reach * NODES[k]) * rate / (shape - 1.0)
+        logs[k] = LOG_WEIGHTS[k] - 0.5 * (math.log(2.0 * math.pi * total) + square / total)
+        top = max(top, logs[k])
+    whole = 0.0
+    for k in range(len(NODES)):
+        whole += math.exp(logs[k] - top)
+    by_mean, by_variance, by_middle, by_width, once = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(len(NODES)):
+        share = math.exp(logs[k] - top) / whole
+        size = math.exp(middle + reach * NODES[k])
+        spread = size * rate / (shape - 1.0)
+        total = variance + spread
+        slope = 0.5 * (square / total - 1.0) / total
+        by_mean += share * residual / total
+        by_variance += share * slope
+        by_middle += share * slope * spread
+        by_width += share * slope * spread * NODES[k] / (2.0 * reach)
+        once += share * math.expm1(rises(square, variance, shape, rate * size)[0])
+    once, twice = math.log1p(once), 0.0
+    for k in range(len(NODES)):
+        first, second = rises(square, variance, shape, rate * math.exp(middle + reach * NODES[k]))
+        twice += math.exp(logs[k] - top + first - once) / whole * math.expm1(second)
+    work[6, last, 0], work[7, last, 0], work[6, last, 1], work[7, last, 1] = by_mean, by_variance, by_middle, by_width
+    more, scale = site_of_rises(shape, rate, once, math.log1p(twice))
+    return top + math.log(whole), more, scale
 
 
 @compiled
@@ -216,12 +266,13 @@ def look(
     sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, y: float, shape: float, rate: float, work: Any
 ) -> tuple[float, float, float]:
     """log Z of a datum, with the slopes of all units left in `work`; and what it says of the noise."""
-    output, spread = forward(sizes, starts, mean, variance, x, work)
-    residual, total = y - output, spread + rate / (shape - 1.0)
-    ratio = residual / total
-    backward(sizes, starts, mean, variance, (ratio, 0.5 * (ratio * ratio - 1.0 / total)), work)
-    log_mean = -0.5 * (math.log(2.0 * math.pi * total) + residual * ratio)
-    more, scale = noise_site(residual, spread, shape, rate)
+    forward(sizes, starts, mean, variance, x, work)
+    last = len(sizes) - 2
+    if sizes[last + 1] == 1:
+        log_mean, more, scale = constant_noise(work, last, y, shape, rate)
+    else:
+        log_mean, more, scale = changing_noise(work, last, y, shape, rate)
+    backward(sizes, starts, mean, variance, work)
     return log_mean, more, scale
 
 

@@ -1,0 +1,46 @@
+"""Noise whose size depends on the input: N(r; 0, e^s/γ) with s ~ N(m, v), a second output of the network.
+
+γ is as in `gamma_noise`; s is averaged over by Gauss–Hermite quadrature, a mixture of noises of fixed size.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from cavity.factors import gamma_noise
+from cavity.families import Gamma
+from cavity.families.inverse import log_minus_digamma
+from cavity.special import LOG_SQRT_2PI
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+def log_mean(residual: Array, variance: Array, log_size: tuple[Array, Array], noise: Gamma, power: float) -> Array:
+    """ℓ_α, and exactly E[log N] at power 0; `log_size` are mean and variance of s."""
+    if power == 0:
+        (m, v), shape, rate = log_size, jnp.asarray(noise.shape), jnp.asarray(noise.rate)
+        mean_log = jnp.log(shape / rate) - log_minus_digamma(shape) - m
+        return 0.5 * (mean_log - shape / rate * jnp.exp(0.5 * v - m) * (residual**2 + variance)) - LOG_SQRT_2PI
+    logs = power * gamma_noise.log_mean(residual, variance, sized(noise, log_size), power)
+    return jax.nn.logsumexp(logs + np.log(WEIGHTS)) / power
+
+
+def site(residual: Array, variance: Array, log_size: tuple[Array, Array], noise: Gamma, power: float) -> Gamma:
+    """What replaces the factor in the posterior of γ."""
+    if power == 0:
+        (m, v), half = log_size, jnp.full(jnp.shape(residual), 0.5)
+        return Gamma(half, half * jnp.exp(0.5 * v - m) * (residual**2 + variance))
+    of_each = sized(noise, log_size)
+    share = jax.nn.softmax(power * gamma_noise.log_mean(residual, variance, of_each, power) + np.log(WEIGHTS))
+    first, second = gamma_noise.rises(residual, variance, of_each, power)
+    once = jnp.log1p(share @ jnp.expm1(first))
+    twice = jnp.log1p((share * jnp.exp(first - once)) @ jnp.expm1(second))
+    return gamma_noise.site_of_rises(noise, once, twice, power)
+
+
+def sized(noise: Gamma, log_size: tuple[Array, Array]) -> Gamma:
+    """The precision of noise at every node: γ e^(−s)."""
+    size = jnp.exp(log_size[0] + jnp.sqrt(log_size[1]) * NODES)
+    return Gamma(jnp.broadcast_to(noise.shape, size.shape), noise.rate * size)
