@@ -120,7 +120,8 @@ def test_noise_of_unknown_size_is_averaged_over(power):
     normal = stats.norm(log_size[0], np.sqrt(log_size[1]))
 
     def log_of_one(s):
-        sized = Gamma(np.float64(30.0), np.float64(12.0 * np.exp(s)))
+        limit = varying_noise.LIMIT
+        sized = Gamma(np.float64(30.0), np.float64(12.0 * np.exp(limit * np.tanh(s / limit))))
         return float(run(lambda: gamma_noise.log_mean(np.float64(residual), variance, sized, power)))
 
     grid = np.linspace(*normal.interval(1 - 1e-12), 400)
@@ -133,9 +134,10 @@ def test_noise_of_unknown_size_is_averaged_over(power):
 
 def test_noise_of_known_size_is_noise_of_constant_size():
     noise, size = Gamma(30.0, 12.0), 0.7
-    of_size = run(lambda: gamma_noise.site(np.float64(0.9), 0.2, Gamma(30.0, 12.0 * np.exp(size)), 1.0))
+    factor = np.exp(varying_noise.LIMIT * np.tanh(size / varying_noise.LIMIT))
+    of_size = run(lambda: gamma_noise.site(np.float64(0.9), 0.2, Gamma(30.0, 12.0 * factor), 1.0))
     found = run(lambda: varying_noise.site(np.float64(0.9), 0.2, (np.float64(size), 1e-20), noise, 1.0))
-    np.testing.assert_allclose([found.shape, found.rate * np.exp(size)], [of_size.shape, of_size.rate], rtol=1e-8)
+    np.testing.assert_allclose([found.shape, found.rate * factor], [of_size.shape, of_size.rate], rtol=1e-8)
 
 
 @pytest.fixture(scope="module")

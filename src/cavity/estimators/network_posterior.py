@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from scipy.special import logsumexp
 
+from cavity.factors import varying_noise
 from cavity.factors.network import Network
 from cavity.families import Product
 
@@ -119,7 +120,7 @@ def moments(factor: Network, q: Product, rows: Array) -> Array:
 
     def one(x: Array) -> Array:
         mean, variance = factor.output(weights.mean, weights.variance, x)
-        size = jnp.exp(mean[1] + 0.5 * variance[1]) if len(mean) == 2 else 1.0
+        size = varying_noise.mean_size((mean[1], variance[1])) if len(mean) == 2 else 1.0
         return jnp.stack([mean[0], variance[0], size * noise.rate / (noise.shape - 1)])
 
     return jax.vmap(one, out_axes=1)(rows)

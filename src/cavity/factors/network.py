@@ -1,6 +1,6 @@
 """A neural network with Gaussian noise: y ~ N(f(x), 1/γ), weights and noise precision unknown.
 
-With a second output g the noise depends on the input: y ~ N(f(x), e^g(x)/γ).
+With a second output g the noise depends on the input: y ~ N(f(x), e^g(x)/γ), g bounded (`varying_noise`).
 
 Means and variances are carried through the layers as if every unit were an independent Gaussian (probabilistic
 backpropagation, PBP). Each layer's inputs are scaled by 1/√(n_in + 1), so that weights of size one are natural at any
@@ -114,7 +114,9 @@ class Network(Factor):
 
     def log_lik(self, theta: Any, datum: Any) -> Array:
         output = self.evaluate(theta["weights"], datum[0])
-        precision = theta["noise"] * (jnp.exp(-output[1]) if self.sizes[-1] == 2 else 1.0)
+        nothing = jnp.zeros(())
+        size = varying_noise.mean_size((output[1], nothing)) if self.sizes[-1] == 2 else 1.0
+        precision = theta["noise"] / size
         return 0.5 * (jnp.log(precision) - precision * (datum[1] - output[0]) ** 2 - jnp.log(2 * jnp.pi))
 
     def evaluate(self, weights: Array, x: Array) -> Array:

@@ -15,7 +15,7 @@ from numba import njit
 
 from cavity.factors import varying_noise
 
-NODES, LOG_WEIGHTS = varying_noise.NODES, np.log(varying_noise.WEIGHTS)
+NODES, LOG_WEIGHTS, LIMIT = varying_noise.NODES, np.log(varying_noise.WEIGHTS), varying_noise.LIMIT
 NOWHERE, IMPLIED, OWN = 0, 1, 2  # where a datum's site is: not kept; (q − prior)/N, never formed; in its own row
 SQRT_HALF = math.sqrt(0.5)
 DENSITY_AT_ZERO = 1 / math.sqrt(2 * math.pi)
@@ -232,9 +232,11 @@ def changing_noise(work: Any, last: int, y: float, shape: float, rate: float) ->
     """The same where a second output is the logarithm of the noise's size: see `varying_noise`."""
     residual, variance, middle, width = y - work[2, last, 0], work[3, last, 0], work[2, last, 1], work[3, last, 1]
     square, reach, top = residual * residual, math.sqrt(width), -math.inf
-    logs = np.empty(len(NODES))
+    logs, size, bent = np.empty(len(NODES)), np.empty(len(NODES)), np.empty(len(NODES))
     for k in range(len(NODES)):
-        total = variance + math.exp(middle + reach * NODES[k]) * rate / (shape - 1.0)
+        bounded = math.tanh((middle + reach * NODES[k]) / LIMIT)
+        size[k], bent[k] = math.exp(LIMIT * bounded), 1.0 - bounded * bounded
+        total = variance + size[k] * rate / (shape - 1.0)
         logs[k] = LOG_WEIGHTS[k] - 0.5 * (math.log(2.0 * math.pi * total) + square / total)
         top = max(top, logs[k])
     whole = 0.0
@@ -243,18 +245,17 @@ def changing_noise(work: Any, last: int, y: float, shape: float, rate: float) ->
     by_mean, by_variance, by_middle, by_width, once = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(len(NODES)):
         share = math.exp(logs[k] - top) / whole
-        size = math.exp(middle + reach * NODES[k])
-        spread = size * rate / (shape - 1.0)
+        spread = size[k] * rate / (shape - 1.0)
         total = variance + spread
         slope = 0.5 * (square / total - 1.0) / total
         by_mean += share * residual / total
         by_variance += share * slope
-        by_middle += share * slope * spread
-        by_width += share * slope * spread * NODES[k] / (2.0 * reach)
-        once += share * math.expm1(rises(square, variance, shape, rate * size)[0])
+        by_middle += share * slope * spread * bent[k]
+        by_width += share * slope * spread * bent[k] * NODES[k] / (2.0 * reach)
+        once += share * math.expm1(rises(square, variance, shape, rate * size[k])[0])
     once, twice = math.log1p(once), 0.0
     for k in range(len(NODES)):
-        first, second = rises(square, variance, shape, rate * math.exp(middle + reach * NODES[k]))
+        first, second = rises(square, variance, shape, rate * size[k])
         twice += math.exp(logs[k] - top + first - once) / whole * math.expm1(second)
     work[6, last, 0], work[7, last, 0], work[6, last, 1], work[7, last, 1] = by_mean, by_variance, by_middle, by_width
     more, scale = site_of_rises(shape, rate, once, math.log1p(twice))

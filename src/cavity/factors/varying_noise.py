@@ -1,6 +1,8 @@
-"""Noise whose size depends on the input: N(r; 0, e^s/γ) with s ~ N(m, v), a second output of the network.
+"""Noise whose size depends on the input: N(r; 0, e^c(s)/γ) with s ~ N(m, v), a second output of the network.
 
-γ is as in `gamma_noise`; s is averaged over by Gauss–Hermite quadrature, a mixture of noises of fixed size.
+c(s) = L tanh(s/L) keeps the size within reason: without it rows far from all others are taken for noise, and nothing
+holds the function there. γ is as in `gamma_noise`; s is averaged over by Gauss–Hermite quadrature, so that the noise is
+a mixture of noises of fixed size.
 """
 
 import jax
@@ -13,16 +15,17 @@ from cavity.families import Gamma
 from cavity.families.inverse import log_minus_digamma
 from cavity.special import LOG_SQRT_2PI
 
+LIMIT = 4.0  # L: variances from 1/55 to 55 times the common one
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 def log_mean(residual: Array, variance: Array, log_size: tuple[Array, Array], noise: Gamma, power: float) -> Array:
-    """ℓ_α, and exactly E[log N] at power 0; `log_size` are mean and variance of s."""
+    """ℓ_α, and E[log N] at power 0; `log_size` are mean and variance of s."""
     if power == 0:
-        (m, v), shape, rate = log_size, jnp.asarray(noise.shape), jnp.asarray(noise.rate)
-        mean_log = jnp.log(shape / rate) - log_minus_digamma(shape) - m
-        return 0.5 * (mean_log - shape / rate * jnp.exp(0.5 * v - m) * (residual**2 + variance)) - LOG_SQRT_2PI
+        size, shape, rate = sizes(log_size), jnp.asarray(noise.shape), jnp.asarray(noise.rate)
+        mean_log = jnp.log(shape / rate) - log_minus_digamma(shape) - WEIGHTS @ jnp.log(size)
+        return 0.5 * (mean_log - shape / rate * (WEIGHTS @ (1 / size)) * (residual**2 + variance)) - LOG_SQRT_2PI
     logs = power * gamma_noise.log_mean(residual, variance, sized(noise, log_size), power)
     return jax.nn.logsumexp(logs + np.log(WEIGHTS)) / power
 
@@ -30,8 +33,8 @@ def log_mean(residual: Array, variance: Array, log_size: tuple[Array, Array], no
 def site(residual: Array, variance: Array, log_size: tuple[Array, Array], noise: Gamma, power: float) -> Gamma:
     """What replaces the factor in the posterior of γ."""
     if power == 0:
-        (m, v), half = log_size, jnp.full(jnp.shape(residual), 0.5)
-        return Gamma(half, half * jnp.exp(0.5 * v - m) * (residual**2 + variance))
+        half = jnp.full(jnp.shape(residual), 0.5)
+        return Gamma(half, half * (WEIGHTS @ (1 / sizes(log_size))) * (residual**2 + variance))
     of_each = sized(noise, log_size)
     share = jax.nn.softmax(power * gamma_noise.log_mean(residual, variance, of_each, power) + np.log(WEIGHTS))
     first, second = gamma_noise.rises(residual, variance, of_each, power)
@@ -40,7 +43,17 @@ def site(residual: Array, variance: Array, log_size: tuple[Array, Array], noise:
     return gamma_noise.site_of_rises(noise, once, twice, power)
 
 
+def mean_size(log_size: tuple[Array, Array]) -> Array:
+    """E[e^c(s)]."""
+    return jnp.asarray(WEIGHTS) @ sizes(log_size)
+
+
+def sizes(log_size: tuple[Array, Array]) -> Array:
+    """e^c(s) at every node."""
+    return jnp.exp(LIMIT * jnp.tanh((log_size[0] + jnp.sqrt(log_size[1]) * NODES) / LIMIT))
+
+
 def sized(noise: Gamma, log_size: tuple[Array, Array]) -> Gamma:
-    """The precision of noise at every node: γ e^(−s)."""
-    size = jnp.exp(log_size[0] + jnp.sqrt(log_size[1]) * NODES)
+    """The precision of noise at every node: γ e^−c(s)."""
+    size = sizes(log_size)
     return Gamma(jnp.broadcast_to(noise.shape, size.shape), noise.rate * size)
