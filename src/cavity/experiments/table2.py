@@ -20,8 +20,6 @@ METHODS = ("ADF", "SEP", "EP")
 VARIANTS: dict[str, dict[str, Any]] = {
     **{f"{name}, 40": {"algorithm": name.lower(), "n_epochs": 40, "warm_up": 0} for name in METHODS},
     "EP after a warm-up, 40": {"algorithm": "ep", "n_epochs": 40},
-    "SEP after a warm-up, 40": {"algorithm": "sep", "n_epochs": 40},
-    **{f"{name}, 80": {"algorithm": name.lower(), "n_epochs": 80, "warm_up": 0} for name in METHODS},
 }
 # mean and standard error of RMSE and test log-likelihood, for ADF, SEP and EP
 PAPER = {
