@@ -7,7 +7,7 @@ import platform
 import jax
 import numpy as np
 
-from benchmarks import averaged, memory, mixture, sequential, sparse, tracing
+from benchmarks import averaged, memory, mixture, network, sequential, sparse, tracing
 
 PARTS = {
     "averaged": averaged,
@@ -16,6 +16,7 @@ PARTS = {
     "memory": memory,
     "sparse": sparse,
     "mixture": mixture,
+    "network": network,
 }
 
 
