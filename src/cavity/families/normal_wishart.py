@@ -113,7 +113,7 @@ class NormalWishart(ExpFamily):
 
     @in_float64
     def distance(self, other: Self) -> Array:
-        return jnp.sqrt(self.kl(other) + other.kl(self))  # ⟨Δη, Δμ⟩, whose raw moments would cancel
+        return jnp.sqrt(jnp.maximum(self.kl(other) + other.kl(self), 0.0))  # ⟨Δη, Δμ⟩, whose raw moments would cancel
 
     @in_float64
     def is_proper(self) -> Array:
