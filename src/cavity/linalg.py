@@ -3,14 +3,15 @@
 Each is one program: operation by operation, a read of a large matrix would hold half a dozen copies of it.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 
+from cavity import batches
 from cavity._checks import as_numbers
 
 
@@ -22,38 +23,25 @@ def symmetric(matrix: Array) -> Array:
 @jax.jit
 def cholesky(matrix: Array) -> Array:
     """L with L Lᵀ = M; NaN where M is not positive definite."""
-    matrix = symmetric(matrix)
-    return by_columns(matrix) if 1 < matrix.shape[-1] <= SMALL else jnp.linalg.cholesky(matrix)
+    return batches.cholesky(symmetric(matrix))
 
 
-def by_columns(matrix: Array) -> Array:
-    """The Cholesky factor a column at a time, in step for all matrices of a batch.
-
-    LAPACK is called for each matrix of a batch, by jaxlib 0.10 on the threads that the calls then wait for: with few
-    cores and several batches of thousands in one program all threads wait for ever.
-    """
-    places = jnp.arange(matrix.shape[-1])
-
-    def add_column(root: Array, j: Array) -> tuple[Array, None]:
-        rest = matrix[..., j] - jnp.sum(root * root[..., j, None, :], axis=-1)
-        column = jnp.where(places >= j, rest / jnp.sqrt(rest[..., j, None]), 0.0)
-        return jnp.where(places == j, column[..., None], root), None
-
-    root, _ = jax.lax.scan(add_column, jnp.zeros_like(matrix), places, unroll=len(places) <= UNROLLED)
-    return jnp.where(jnp.isfinite(root[..., -1:, -1:]), root, jnp.nan)  # a bad pivot spoils all that follow
+@partial(jax.jit, static_argnames="transposed")
+def solve_triangular(chol: Array, columns: Array, transposed: bool = False) -> Array:
+    """L⁻¹ B, or L⁻ᵀ B."""
+    return batches.solve(chol, columns, transposed)
 
 
 @jax.jit
 def solve(chol: Array, vector: Array) -> Array:
     """M⁻¹ b from M = L Lᵀ, for b a (batch of) vector(s)."""
-    half = solve_triangular(chol, vector[..., None], lower=True)
-    return solve_triangular(chol, half, lower=True, trans=1)[..., 0]
+    return solve_triangular(chol, solve_triangular(chol, vector[..., None]), transposed=True)[..., 0]
 
 
 @jax.jit
 def half_solve(chol: Array, rows: Array) -> Array:
     """(L⁻¹ bᵀ)ᵀ for the rows b of a matrix: their squares sum to bᵀ M⁻¹ b."""
-    return solve_triangular(chol, rows.T, lower=True).T
+    return solve_triangular(chol, rows.T).T
 
 
 @jax.jit
@@ -67,7 +55,15 @@ def inverse(chol: Array) -> Array:
 def inverse_transpose(chol: Array) -> Array:
     """L⁻ᵀ, a square root of M⁻¹."""
     eye = jnp.broadcast_to(jnp.eye(chol.shape[-1], dtype=chol.dtype), chol.shape)
-    return solve_triangular(chol, eye, lower=True, trans=1)
+    return solve_triangular(chol, eye, transposed=True)
+
+
+@jax.jit
+def diagonalise(chol: Array, matrix: Array) -> tuple[Array, Array]:
+    """B and g with B L Lᵀ Bᵀ = I and B M Bᵀ = diag(g): a basis in which two symmetric matrices are diagonal."""
+    half = solve_triangular(chol, matrix)
+    values, vectors = jnp.linalg.eigh(symmetric(solve_triangular(chol, jnp.swapaxes(half, -1, -2))))
+    return jnp.swapaxes(solve_triangular(chol, vectors, transposed=True), -1, -2), values
 
 
 def logdet(chol: Array) -> Array:
@@ -103,6 +99,4 @@ def check_covariance(name: str, matrix: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must be positive definite; got an eigenvalue of {smallest:g}.") from None
 
 
-SMALL = 16  # columns up to which LAPACK is not called
-UNROLLED = 4  # columns up to which the factor is written out: quicker, but programs grow with the square
 ASYMMETRY = 1e-6  # relative: what single precision leaves of a symmetric matrix

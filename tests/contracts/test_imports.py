@@ -13,6 +13,7 @@ LAYERS = [
     "_precision",
     "_checks",
     "_pytree",
+    "batches",
     "linalg",
     "special",
     "quadrature",

@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import cavity
 from cavity.estimators.algorithms import choose_for_mixture
 from cavity.estimators.mixture_posterior import MixturePosterior, inverse_trigamma
+from cavity.estimators.mixture_response import correction_of
 from tests.registry import thinned
 
 RNG = np.random.default_rng(0)
@@ -161,14 +162,19 @@ def test_summary(fitted):
     np.testing.assert_allclose(table.loc["weight"]["sd"], draws["weights"].std(0).ravel(), rtol=0.05)
 
 
-def test_new_rows_have_the_predictive_distribution(fitted):
-    rows, components = fitted["full"].sample(4000, random_state=0)
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_rows_have_the_density_of_score_samples(fitted, kind):
+    model = fitted[kind]
+    rows, components = model.sample(4000, random_state=0)
     assert rows.shape == (4000, 2)
-    assert set(components) == {0, 1, 2}
-    np.testing.assert_allclose(np.bincount(components) / 4000, fitted["full"].weights_, atol=0.03)
-    np.testing.assert_allclose(rows[components == 0].mean(0), fitted["full"].means_[0], atol=0.3)
-    spread = fitted["full"].covariances_[0]
-    np.testing.assert_allclose(np.cov(rows[components == 0].T), spread, rtol=0.12, atol=0.06 * np.trace(spread))
+    np.testing.assert_allclose(np.bincount(components) / 4000, model.weights_, atol=0.03)
+    np.testing.assert_allclose(rows[components == 0].mean(0), model.means_[0], atol=0.3)
+    # E[f/p] over draws from p is the integral of f: here of densities in and around each cluster
+    log_p = model.score_samples(rows)
+    for j in range(3):
+        other = stats.multivariate_normal(model.means_[j], model.covariances_[j])
+        ratio = np.exp(other.logpdf(rows) - log_p)
+        assert ratio.mean() == pytest.approx(1.0, abs=4 * ratio.std() / np.sqrt(len(rows)))
 
 
 def test_chunks_of_one_component_add_up():
@@ -267,6 +273,55 @@ def test_beginnings():
     np.testing.assert_allclose(fit(init=TRUTH).means_, 10 + 3 * CENTRES, atol=1.5)
 
 
+def test_many_features_come_to_an_end():
+    """Batches of factorisations by LAPACK made a fit with more than sixteen features wait for ever."""
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(300, 20)) + 3.0 * (np.arange(300) < 200)[:, None]
+    model = cavity.GaussianMixture(2).fit(points)
+    assert model.converged_
+    assert np.bincount(model.predict(points)).tolist() == [200, 100]
+    assert model.posterior_.correction is not None
+    assert np.isfinite(model.log_evidence_)
+
+
+def test_a_cluster_very_far_away_has_intervals():
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(size=(150, 2)), 2e4 + rng.normal(size=(150, 2))])
+    posterior = cavity.GaussianMixture(2, prior_scale=1e-4, mean_count=1e-9).fit(points).posterior_
+    assert posterior.correction is not None
+    lower, upper = posterior.interval("means")
+    assert np.all((upper - lower > 0.1) & (upper - lower < 1.0))
+
+
+def test_where_nothing_tells_components_apart_intervals_are_not_made_up():
+    points = np.random.default_rng(3).normal(size=(300, 2))
+    with pytest.warns(cavity.ConvergenceWarning, match="Clusters overlap so much"):
+        model = cavity.GaussianMixture(2).fit(points)
+    assert model.posterior_.correction is None
+    assert model.posterior_.sample(5)["means"].shape == (5, 2, 2)
+
+
+def test_rows_beyond_all_numbers_have_a_component(fitted):
+    points = np.array([[1e160, 0.0], [1e308, -1e308], [10.0, 10.0]])
+    for kind in KINDS:
+        np.testing.assert_allclose(fitted[kind].predict_proba(points).sum(1), 1.0)
+        assert np.all(np.isfinite(fitted[kind].score_samples(points)))
+        assert np.all(np.diff(fitted[kind].score_samples(points)[[1, 0, 2]]) > 0)
+
+
+def test_the_response_in_pieces_is_that_of_all_rows(monkeypatch, fitted):
+    whole = correction_of(fitted["full"].posterior_, fitted["full"]._flat(), X)
+    monkeypatch.setattr("cavity.estimators.mixture_model.CHUNK", 50)
+    parts = correction_of(fitted["full"].posterior_, fitted["full"]._flat(), X)
+    np.testing.assert_allclose(parts.added, whole.added, rtol=1e-8, atol=1e-12)
+
+
+def test_without_evidence(fitted):
+    model = cavity.GaussianMixture(3, covariance_type="spherical", evidence=False).fit(X)
+    assert np.isnan(model.log_evidence_)
+    np.testing.assert_array_equal(model.means_, fitted["spherical"].means_)
+
+
 ODD = {
     "one point": (X[:1], 1),
     "one point, three components": (X[:1], 3),
@@ -280,14 +335,15 @@ ODD = {
 }
 
 
-QUICK = ("one point", "equal points", "an outlier", "large units")
+QUICK = [("diag", "an outlier"), ("diag", "large units"), ("full", "one point"), ("full", "equal points")]
+CASES = [(kind, name) for kind in ("diag", "full") for name in ODD if (kind, name) != ("full", "an outlier")]
 
 
 @pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning")
-@pytest.mark.parametrize("name", thinned(ODD, lambda name: name in QUICK))
-def test_odd_data_give_a_proper_posterior(name):
+@pytest.mark.parametrize(("kind", "name"), thinned(CASES, lambda *case: case in QUICK))
+def test_odd_data_give_a_proper_posterior(kind, name):
     points, count = ODD[name]
-    model = cavity.GaussianMixture(count, covariance_type="diag").fit(points)
+    model = cavity.GaussianMixture(count, covariance_type=kind).fit(points)
     posterior = model.posterior_
     assert posterior.family.is_proper()
     for values in (model.score_samples(points), model.predict_proba(points), model.log_evidence_, posterior.means):
@@ -314,7 +370,11 @@ def test_odd_data_give_a_proper_posterior(name):
         ({"linear_response": "yes"}, "linear_response must be True or False"),
         ({"init": "pca"}, "init must be 'kmeans', 'random' or an array of labels"),
         ({"init": np.zeros(3, int)}, "init must have a label from 0 to 0 for each of 120 rows"),
-        ({"init": np.full(120, 2)}, "init must have a label from 0 to 0"),
+        ({"init": np.full(120, 2)}, "got an array of shape .* with labels from 2 to 2"),
+        ({"weight_concentration": None}, "weight_concentration must be a positive finite number"),
+        ({"mean_count": None}, "mean_count must be a positive finite number"),
+        ({"evidence": None}, "evidence must be True or False"),
+        ({"evidence": False, "n_init": 2}, "n_init must be 1 with evidence=False"),
     ],
 )
 def test_parameters_are_checked(options, message):
@@ -335,6 +395,15 @@ def test_calls_are_checked(fitted):
     far = np.concatenate([X[:119], [[1e12, 1e12]]])
     with pytest.raises(ValueError, match="X must not hold rows as far from the others as row 119"):
         cavity.GaussianMixture(1).fit(far)
+    with pytest.raises(ValueError, match=r"as row 119, .* Remove such rows\.$"):
+        cavity.GaussianMixture(1, covariance_type="diag").fit(np.concatenate([X[:119], [[1e200, 0.0]]]))
+    with pytest.raises(ValueError, match="X must have at least 3 rows in the first chunk"):
+        cavity.GaussianMixture(3).partial_fit(X[:1])
+    changed = pickle.loads(pickle.dumps(model)).set_params(n_components=2)
+    with pytest.raises(ValueError, match="n_components and covariance_type must stay as they were"):
+        changed.partial_fit(X)
+    with pytest.raises(ValueError, match="X must not hold rows as far"):
+        pickle.loads(pickle.dumps(model)).partial_fit(far)
 
 
 def test_pipelines_copies_and_scores(fitted):

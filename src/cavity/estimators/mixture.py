@@ -21,7 +21,8 @@ from cavity.families import Product
 from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
-FARTHEST = 1e7  # from the middle, in units of the data's spread: half of the digits are left in squares
+# from the middle, in units of the data's spread: half of the digits are left in squares; squares of squares are numbers
+FARTHEST = {"full": 1e7, "diag": 1e60, "spherical": 1e60}
 COVARIANCE_TYPES = ("full", "diag", "spherical")
 
 
@@ -51,6 +52,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         n_init: fits from different beginnings, of which that with the largest evidence is kept.
         linear_response: whether credible intervals and draws take account of what overlapping clusters couple and the
             posterior family leaves out. After later chunks of `partial_fit` they do not.
+        evidence: whether `log_evidence_` is formed, by one more pass over the rows; without it it is NaN.
         batch_size: rows at a time, for "ep", "sep", "adf", "dsep", "power-ep", "vmp" and "svi".
         forgetting: share of what is known that `partial_fit` forgets with every chunk.
         tol: stop when a sweep moves the posterior by less than this many standard deviations.
@@ -76,6 +78,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         init: Any = "kmeans",
         n_init: int = 1,
         linear_response: bool = True,
+        evidence: bool = True,
         batch_size: int | None = None,
         forgetting: float = 0.0,
         max_sweeps: int | None = None,
@@ -92,6 +95,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.init = init
         self.n_init = n_init
         self.linear_response = linear_response
+        self.evidence = evidence
         self.batch_size = batch_size
         self.forgetting = forgetting
         self.max_sweeps = max_sweeps
@@ -121,23 +125,28 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets units and clusters."""
-        if not hasattr(self, "posterior_"):
-            return self.fit(X)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        first = not hasattr(self, "posterior_")
+        X = validate_data(self, X, dtype=np.float64, reset=first)
         self._check_parameters()
-        start = self._flat()
+        if first:
+            self._check_first(X)
+            return self.fit(X)
+        self._check_unchanged()
+        start, Z = self._flat(), self._units.to_fit(X)
+        self._check_spread(Z)
         known = start + (1 - self.forgetting) * (self.posterior_.family - start)
-        result = self._fit(known, self._units.to_fit(X), None, check_random_state(self.random_state))
+        result = self._fit(known, Z, None, check_random_state(self.random_state))
         self._publish(result, self.log_evidence_ + self._log_evidence(result, len(X)))
         return self
 
     def _check_spread(self, Z: np.ndarray) -> None:
         """Covariances of rows near and very far have more than the sixteen digits of float64."""
         row, farthest = int(np.argmax(np.max(np.abs(Z), axis=1))), float(np.max(np.abs(Z)))
-        if self.covariance_type == "full" and farthest > FARTHEST:
+        if farthest > FARTHEST[self.covariance_type]:
+            way_out = ", or use covariance_type='diag'" if farthest <= FARTHEST["diag"] else ""
             raise ValueError(
                 f"X must not hold rows as far from the others as row {row}, {farthest:.0e} times their spread: a "
-                "covariance matrix of both cannot be held in float64. Remove such rows, or use covariance_type='diag'."
+                f"covariance matrix of both cannot be held in float64. Remove such rows{way_out}."
             )
 
     def _from_prior(self, Z: np.ndarray) -> None:
@@ -148,7 +157,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             labels = first_labels(Z, self.n_components, self.init, rng)
             results.append(self._fit(prior, Z, labels, rng))
-        best = max(results, key=trust)
+        best = max(results, key=lambda result: (not result.history.skipped[-1], self._trust(result)))
         order = np.argsort(-best.posterior["weights"].concentration, kind="stable")
         evidence = self._log_evidence(best, len(Z)) + self._log_orders(best.posterior)
         self._publish(best, evidence, order)
@@ -169,6 +178,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             tol=self.tol,
             seed=int(rng.randint(2**31)),
             start=start,
+            evidence=self.evidence,
         )
 
     def _prior(self) -> Prior:
@@ -196,6 +206,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         empty = np.sum(q["weights"].concentration - self.weight_concentration < 0.5)
         return float(gammaln(self.n_components + 1) - gammaln(empty + 1))
 
+    def _trust(self, result: Result) -> float:
+        """What fits are compared by, apart from rows that they leave out, whose evidence is too high."""
+        return float(np.nan_to_num(result.log_evidence + self._log_orders(result.posterior), nan=-np.inf))
+
     def _publish(
         self,
         result: Result,
@@ -217,7 +231,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             if not (is_integer(getattr(self, name)) and getattr(self, name) >= 1):
                 raise ValueError(f"{name} must be a positive integer; got {name}={getattr(self, name)!r}.")
         for name in ("weight_concentration", "mean_count", "prior_scale"):
-            if getattr(self, name) is not None:
+            if name != "prior_scale" or self.prior_scale is not None:
                 check_positive(name, getattr(self, name))
         if self.covariance_type not in COVARIANCE_TYPES:
             listed = ", ".join(map(repr, COVARIANCE_TYPES))
@@ -225,12 +239,32 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         least = self.n_features_in_ + 1
         if self.df is not None and not (is_number(self.df) and least < self.df < np.inf):
             raise ValueError(f"df must be a number above n_features + 1 = {least}; got df={self.df!r}.")
-        if not isinstance(self.linear_response, bool | np.bool_):
-            raise ValueError(f"linear_response must be True or False; got {self.linear_response!r}.")
+        for name in ("linear_response", "evidence"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} must be True or False; got {name}={getattr(self, name)!r}.")
+        if self.n_init > 1 and not self.evidence:
+            raise ValueError(f"n_init must be 1 with evidence=False: fits are compared by it; got {self.n_init}.")
         if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
             raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
         if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
             raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
+
+    def _check_first(self, X: np.ndarray) -> None:
+        """The first chunk sets the units of all that follow."""
+        least = max(2, self.n_components)
+        if len(X) < least:
+            raise ValueError(
+                f"X must have at least {least} rows in the first chunk, which sets units and clusters; got {len(X)}."
+            )
+
+    def _check_unchanged(self) -> None:
+        """The posterior so far must still be one of this model."""
+        fitted = len(self.posterior_.mean), self.posterior_.kind
+        if fitted != (self.n_components, self.covariance_type):
+            raise ValueError(
+                f"n_components and covariance_type must stay as they were in the first chunk, {fitted}; got "
+                f"{(self.n_components, self.covariance_type)}. Call fit, or begin with a new estimator."
+            )
 
     def _check_init(self, n_rows: int) -> None:
         if isinstance(self.init, str):
@@ -242,7 +276,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if not whole or labels.min() < 0 or labels.max() >= self.n_components:
             raise ValueError(
                 f"init must have a label from 0 to {self.n_components - 1} for each of {n_rows} rows; got an array of "
-                f"shape {labels.shape} and type {labels.dtype}."
+                f"shape {labels.shape} and type {labels.dtype}"
+                + (f" with labels from {labels.min()} to {labels.max()}." if whole else ".")
             )
 
     # -- reading the posterior -----------------------------------------------------------------------------------
@@ -273,17 +308,12 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         return self.fit(X).predict(X)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """New rows from the posterior predictive distribution, and the components that they come from."""
+        """New rows from the density of `score_samples`, each by itself, and the components that they come from."""
         check_is_fitted(self)
         if not (is_integer(n_samples) and n_samples >= 1):
             raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
         seed = check_random_state(random_state).randint(2**31)
-        drawn, rng = self.posterior_.sample(n_samples, seed), np.random.default_rng([seed, 1])
-        chosen = np.array([rng.choice(self.n_components, p=w / w.sum()) for w in drawn["weights"]])
-        rows = np.arange(n_samples)
-        root = np.linalg.cholesky(drawn["covariances"][rows, chosen])
-        noise = rng.standard_normal((n_samples, self.n_features_in_))
-        return drawn["means"][rows, chosen] + np.einsum("nde,ne->nd", root, noise), chosen
+        return self.posterior_.sample_rows(n_samples, np.random.default_rng(seed))
 
     def summary(self, level: float = 0.9) -> Any:
         """Mean, standard deviation and central credible interval of every weight, mean and variance."""
@@ -292,11 +322,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
-
-
-def trust(result: Result) -> tuple[bool, float]:
-    """What fits are compared by: the evidence, but that of one which leaves rows out is too high."""
-    return result.history.skipped[-1] == 0, float(np.nan_to_num(result.log_evidence, nan=-np.inf))
 
 
 def take(q: Product, order: np.ndarray) -> Product:

@@ -1,6 +1,7 @@
 """The prior of a Gaussian mixture, the units it is fitted in, and where a fit begins."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
 
 NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
 ROWS_FOR_KMEANS = 20_000
+STARTS = 4  # of k-means, which takes a small part of the time: one start often has two clusters in one
+CHUNK = 4096
+FARTHEST = 1e200  # spreads from the middle: what is farther away is impossible all the same, and stays a number
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class Units:
         return cls(middle, np.where(good, scale, 1.0))
 
     def to_fit(self, X: np.ndarray) -> np.ndarray:
-        return (X - self.center) / self.scale
+        with np.errstate(over="ignore"):
+            return np.clip((X - self.center) / self.scale, -FARTHEST, FARTHEST)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,15 @@ class Prior:
 
 def given_labels(prior: Product, Z: np.ndarray, labels: np.ndarray) -> Product:
     """The posterior if the assignments were known."""
-    return prior + given_shares(prior, Z, np.eye(len(prior["weights"].concentration))[labels])
+    known, unit = prior, np.eye(len(prior["weights"].concentration))
+    for rows, names in zip(in_chunks(Z), in_chunks(labels), strict=True):
+        known = known + given_shares(prior, rows, unit[names])
+    return known
+
+
+def in_chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Some rows at a time, so that what is formed of them does not grow with their number."""
+    return (rows[begin : begin + CHUNK] for begin in range(0, len(rows), CHUNK))
 
 
 def given_shares(prior: Product, Z: np.ndarray, share: np.ndarray) -> Product:
@@ -83,7 +96,7 @@ def given_shares(prior: Product, Z: np.ndarray, share: np.ndarray) -> Product:
     components = prior["components"]
     rows, sums = share.sum(0), share.T @ Z
     if isinstance(components, NormalWishart):
-        squares = np.einsum("nj,nd,ne->jde", share, Z, Z, optimize=True)
+        squares = np.stack([(column[:, None] * Z).T @ Z for column in share.T])
         added: Any = NormalWishart(sums, rows, rows, squares)
     elif components.shift.ndim == 2:
         added = NormalGamma(sums, rows, 0.5 * Z.shape[1] * rows, 0.5 * (share.T @ Z**2).sum(1))
@@ -103,4 +116,4 @@ def first_labels(Z: np.ndarray, n_components: int, how: Any, rng: np.random.Rand
     chosen = Z if len(Z) <= ROWS_FOR_KMEANS else Z[rng.choice(len(Z), ROWS_FOR_KMEANS, replace=False)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than asked for: some begin empty
-        return KMeans(min(n_components, distinct), n_init=1, random_state=rng).fit(chosen).predict(Z)
+        return KMeans(min(n_components, distinct), n_init=STARTS, random_state=rng).fit(chosen).predict(Z)

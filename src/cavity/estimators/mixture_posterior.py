@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, special, stats
+from scipy import special, stats
 
 from cavity._checks import is_integer, is_number
 from cavity.estimators.mixture_correction import Correction
@@ -18,6 +18,7 @@ from cavity.families import NormalWishart, Product
 
 DRAWS_FOR_COVARIANCES = 4000  # intervals of covariances between two features have no closed form
 SMALLEST_COUNT = 1e-3  # of a Beta distribution: one that is wider has all its weight at both ends
+LARGE = 1e200  # squares beyond it are not formed
 PARAMETERS = ("weights", "means", "variances", "covariances")
 
 
@@ -88,12 +89,27 @@ class MixturePosterior:
         widened = 2 * (1 + 1 / self.count[j]) * self.rate[j]
         half, dim = self.shape[j], 1 if self.kind == "diag" else len(self.mean[j])
         chol = np.linalg.cholesky(widened)
-        white = linalg.solve_triangular(chol, (Z - self.mean[j]).T, lower=True).T
-        square = white**2 if self.kind == "diag" else np.sum(white**2, axis=1, keepdims=True)
+        white = (Z - self.mean[j]) @ np.linalg.inv(chol).T
         half = half if self.kind == "diag" else half[:1]
         constant = special.gammaln(half + 0.5 * dim) - special.gammaln(half) - 0.5 * dim * np.log(np.pi)
-        logs = constant - (half + 0.5 * dim) * np.log1p(square)
+        logs = constant - (half + 0.5 * dim) * log1p_square(white, each=self.kind == "diag")
         return np.sum(logs, axis=1) - np.sum(np.log(np.diag(chol)))
+
+    def shares(self, X: np.ndarray) -> np.ndarray:
+        """The probability of each component for each row, (n, J)."""
+        return special.softmax(self.log_predictive(X), axis=1)
+
+    def sample_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """New rows from the density of `log_predictive`, and the components that they come from."""
+        chosen = rng.choice(len(self.mean), size=n_samples, p=self.weights / self.weights.sum())
+        rows = np.empty((n_samples, self.mean.shape[1]))
+        for j in np.unique(chosen):
+            at = np.flatnonzero(chosen == j)
+            root = np.linalg.cholesky(2 * (1 + 1 / self.count[j]) * self.rate[j])
+            shape = self.shape[j] if self.kind == "diag" else self.shape[j, :1]
+            chi2 = 2 * rng.gamma(shape, size=(len(at), len(shape)))
+            rows[at] = self.mean[j] + (rng.standard_normal((len(at), len(root))) / np.sqrt(chi2)) @ root.T
+        return self.units.center + self.units.scale * rows, chosen
 
     # -- credible regions ----------------------------------------------------------------------------------------
 
@@ -211,6 +227,17 @@ class MixturePosterior:
             return np.stack([np.reshape(law.rvs(n_samples), (n_samples, dim, dim)) for law in laws], axis=1)
         shape = self.shape if self.kind == "diag" else self.shape[:, :1]
         return self.rate / rng.gamma(shape, size=(n_samples, *shape.shape))[..., None]
+
+
+def log1p_square(white: np.ndarray, each: bool) -> np.ndarray:
+    """log(1 + ‖w‖²) of every row, or of each of its numbers, also where the square is beyond the largest number."""
+    with np.errstate(over="ignore"):
+        square = white**2 if each else np.einsum("nd,nd->n", white, white)[:, None]
+    logs, far = np.log1p(square), square > LARGE
+    if np.any(far):
+        size = np.abs(white) if each else np.hypot.reduce(white, axis=1, keepdims=True)
+        logs[far] = 2 * np.log(size[far])
+    return logs
 
 
 def inverse_trigamma(values: np.ndarray) -> np.ndarray:

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
-from scipy.special import digamma, polygamma, softmax
+from scipy.special import digamma, polygamma
 
 from cavity.estimators.mixture_correction import Correction
-from cavity.estimators.mixture_model import given_shares
+from cavity.estimators.mixture_model import given_shares, in_chunks
 from cavity.estimators.mixture_posterior import MixturePosterior
 from cavity.families import Product
 
-CHUNK = 4096  # rows at a time
+CERTAIN = 1e-6  # what is left to other components by a row whose assignment is taken for known
+MOST_LOST = 0.95  # of what is known of a direction with assignments: beyond, a first-order answer says nothing
 
 
 class Block(NamedTuple):
@@ -107,31 +108,42 @@ def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray) ->
     The conjugate posterior with the responsibilities for assignments stands for what would be known with them: q itself
     holds a part of what is not known already.
     """
-    chunks = np.split(X, range(CHUNK, len(X), CHUNK))
-    shares = [softmax(posterior.log_predictive(rows), axis=1) for rows in chunks]
-    to_fit = posterior.units.to_fit
-    added = [given_shares(prior, to_fit(rows), share) for rows, share in zip(chunks, shares, strict=True)]
-    complete = MixturePosterior.of(sum(added, start=prior), posterior.units)
-    missing = [unknown_assignments(complete, to_fit(rows), share) for rows, share in zip(chunks, shares, strict=True)]
-    total = covariance_of(complete, np.sum(missing, axis=0))
-    if total is None:
+    given, to_fit = prior, posterior.units.to_fit
+    for rows in in_chunks(X):
+        given = given + given_shares(prior, to_fit(rows), posterior.shares(rows))
+    complete = MixturePosterior.of(given, posterior.units)
+
+    def unknown(rows: np.ndarray) -> np.ndarray:
+        share = posterior.shares(rows)
+        unsure = share.max(axis=1) < 1 - CERTAIN
+        return unknown_assignments(complete, to_fit(rows[unsure]), share[unsure])
+
+    missing = np.asarray(sum(map(unknown, in_chunks(X))))
+    total = covariance_of(complete, missing)
+    own = covariance_of(posterior, np.zeros_like(missing))
+    if total is None or own is None:
         return None
-    fisher, with_u = assembled(posterior)
-    own = with_u.T @ np.linalg.solve(fisher, with_u)
     alpha = posterior.family["weights"].concentration
     log_variance = np.log(np.einsum("jdd->jd", posterior.rate)) - digamma(posterior.shape)
     center = np.concatenate([digamma(alpha) - digamma(alpha.sum()), posterior.mean.ravel(), log_variance.ravel()])
-    return Correction(center, 0.5 * (own + own.T), total - own, len(alpha))
+    return Correction(center, own, total - own, len(alpha))
 
 
 def covariance_of(complete: MixturePosterior, missing: np.ndarray) -> np.ndarray | None:
-    """Cov[u] where so much is missing of what a complete posterior knows; None if that is all of it."""
+    """Cov[u] where so much is missing of what a complete posterior knows; None if that is nearly all of it.
+
+    Statistics are first divided by their own spread: a cluster far away has squares of its distance among them.
+    """
     fisher, with_u = assembled(complete)
-    root = np.linalg.cholesky(fisher)
-    lost = root.T @ missing @ root
-    if not (np.all(np.isfinite(lost)) and np.linalg.eigvalsh(lost).max() < 1):
+    spread = np.sqrt(np.diag(fisher))
+    try:
+        root = np.linalg.cholesky(fisher / np.outer(spread, spread))
+    except np.linalg.LinAlgError:
         return None
-    white = solve_triangular(root, with_u, lower=True)
+    lost = root.T @ (missing * np.outer(spread, spread)) @ root
+    if not np.all(np.isfinite(lost)) or np.linalg.eigvalsh(lost).max() > MOST_LOST:
+        return None
+    white = solve_triangular(root, with_u / spread[:, None], lower=True)
     total = white.T @ np.linalg.solve(np.eye(len(lost)) - lost, white)
     return 0.5 * (total + total.T)
 

@@ -1,5 +1,6 @@
 """Mixture of Gaussians, weights, means and precisions unknown: `cavity.factors.conjugate_mixture` in closed form."""
 
+from dataclasses import field, replace
 from typing import Any
 
 import jax
@@ -8,14 +9,16 @@ import numpy as np
 from jax import Array
 
 from cavity._pytree import pytree
+from cavity.factors import mixture_evidence as evidence
 from cavity.factors.base import Factor, as_rows
 from cavity.factors.conjugate import gaussian_mean_precision
 from cavity.factors.conjugate_mixture import ConjugateMixture, all_but, check_parts, log_mean_weights
 from cavity.factors.matching import Matched, change_of_weights, parts_of
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
-from cavity.families.base import describe
+from cavity.families.base import describe, dot
 from cavity.inference import kernel as general
 from cavity.inference import memory
+from cavity.inference.chunks import gather, sum_over_chunks
 from cavity.inference.kernel import Kernel, Model
 from cavity.inference.memory import Plan
 from cavity.inference.pull import all_finite, select
@@ -25,6 +28,12 @@ from cavity.inference.step import Info, State
 @pytree
 class GaussianMixture(ConjugateMixture):
     """A mixture of Gaussians; its components are `NormalWishart` or `NormalGamma`."""
+
+    row_by_row: bool = field(default=False, metadata={"static": True})  # its evidence
+
+    def smooth(self) -> "GaussianMixture":
+        """Eigenvectors, which the evidence of many rows at once needs, have no derivative where eigenvalues agree."""
+        return replace(self, row_by_row=True)
 
     def log_joint(self, q: Product, datum: Array, power: float) -> Array:
         parts = parts_of(q["components"])
@@ -42,21 +51,16 @@ class GaussianMixture(ConjugateMixture):
 
     def sums(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
         """Σ_n w_n λ̂_n over the rows of x from one cavity, and ℓ_α of each; rows where it is not finite are left out."""
-        parts, x, matched, weights, log_means = self._match(cavity, x, power)
+        parts, x, matched, weights, log_means = self.match(cavity, x, power)
         weight = jnp.where(jnp.isfinite(log_means), weight, 0.0)
+        return self.total(parts, x, matched, weights, weight, power), log_means
+
+    def total(self, parts: Any, x: Array, matched: Matched, weights: Array, weight: Array, power: float) -> Product:
+        """Σ_n w_n λ̂_n of rows that were matched."""
         total = Product({"weights": Dirichlet(weight @ weights), "components": parts.total(x, weight, matched)})
-        return (1 / power) * total if power else total, log_means
+        return (1 / power) * total if power else total
 
-    def sites(self, cavity: Product, x: Array, power: float) -> tuple[Product, Array]:
-        """λ̂_n of every row of x from one cavity, and ℓ_α."""
-        parts, x, matched, weights, log_means = self._match(cavity, x, power)
-        each = jax.vmap(
-            lambda row: parts.total(row[0][None], jnp.ones(1), jax.tree.map(lambda leaf: leaf[None], row[1]))
-        )
-        sites = Product({"weights": Dirichlet(weights), "components": each((x, matched))})
-        return (1 / power) * sites if power else sites, log_means
-
-    def _match(self, cavity: Product, x: Array, power: float) -> tuple[Any, Array, Matched, Array, Array]:
+    def match(self, cavity: Product, x: Array, power: float) -> tuple[Any, Array, Matched, Array, Array]:
         """How each row changes components and weights; rows where ℓ_α is not finite are replaced by zeros."""
         parts, concentration = parts_of(cavity["components"]), jnp.asarray(cavity["weights"].concentration)
         s = parts.squares(x)
@@ -130,18 +134,28 @@ def remembered(model: Model, weight: Any, plan: Plan, rates: Any) -> bool:
 
 def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float) -> tuple[Any, Array, Array]:
     """The terms of rows that share one site from one cavity; others row by row."""
-    if plan.slot.ndim == 2 or len(model.counts) > 1:
+    factor = model.factor
+    if plan.slot.ndim == 2 or len(model.counts) > 1 or factor.row_by_row:
         return general.evidence_terms(q, sites, model, plan, power=power)
     cavity = q - (power * memory.present(model.counts[0])) * memory.read(sites, jnp.asarray(0))
     proper = cavity.is_proper()
     cavity = select(proper, cavity, q)
+    moments = q.moments()
 
-    def ask(rows: Array, x: Array) -> tuple[Any, Array]:
-        own, log_means = model.factor.sites(cavity, x, power)
-        valid = jax.vmap(all_finite)(own) & proper & jnp.isfinite(log_means)
-        return jax.vmap(lambda ok, site: select(ok, site, 0.0 * site))(valid, own), valid
+    def chunk(rows: Array) -> tuple[Any, None]:
+        weight, x = memory.weight_of(model.weight, rows), gather(model.data, rows)
+        parts, x, matched, weights, log_means = factor.match(cavity, x, power)
+        # at power 0 the cavity is q itself, and Σ ⟨λ̂_n, E[T]⟩ is taken of the sum
+        values = log_means if power == 0 else evidence.terms(q, parts, x, (matched, weights), weight, power)
+        usable = proper & jnp.isfinite(log_means) & jnp.isfinite(values)
+        used = jnp.where(usable, weight, 0.0)
+        own = factor.total(parts, x, matched, weights, used, power)
+        value = jnp.sum(jnp.where(usable, weight * values, 0.0))
+        if power == 0:
+            value -= dot(own, moments)
+        return (own, value, jnp.sum(~usable & (weight > 0), dtype=float)), None
 
-    return general.sum_of_terms(q, model, ask, power)
+    return sum_over_chunks(chunk, jnp.arange(len(model.weight)))[0]
 
 
 KERNEL = general.GENERAL._replace(sweep=sweep, mode=remembered, evidence_terms=evidence_terms)

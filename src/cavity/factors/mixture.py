@@ -84,11 +84,11 @@ def log_mean_normal(q: Gaussian, noise: Array, x: Array, power: float) -> Array:
     chol_q, chol = linalg.cholesky(q.precision), linalg.cholesky(noise)
     covariance, dim = linalg.inverse(chol_q), noise.shape[-1]
     step = x - linalg.solve(chol_q, jnp.asarray(q.shift))
-    half = jax.scipy.linalg.solve_triangular(chol, covariance, lower=True)
-    ratio = jax.scipy.linalg.solve_triangular(chol, half.T, lower=True)  # R^−½ Σ R^−½
+    half = linalg.solve_triangular(chol, covariance)
+    ratio = linalg.solve_triangular(chol, half.T)  # R^−½ Σ R^−½
     total = linalg.cholesky(jnp.eye(dim) + power * ratio)
-    white = jax.scipy.linalg.solve_triangular(chol, step, lower=True)
-    square = jnp.sum(jax.scipy.linalg.solve_triangular(total, white, lower=True) ** 2)
+    white = linalg.solve_triangular(chol, step[:, None])
+    square = jnp.sum(linalg.solve_triangular(total, white) ** 2)
     spread = jnp.trace(ratio) if power == 0 else linalg.logdet(total) / power
     return -0.5 * (linalg.logdet(chol) + dim * jnp.log(2 * jnp.pi) + spread + square)
 

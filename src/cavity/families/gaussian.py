@@ -70,7 +70,7 @@ class Gaussian(ExpFamily):
     @in_float64
     def log_partition(self) -> Array:
         chol = linalg.cholesky(self.precision)
-        half = jax.scipy.linalg.solve_triangular(chol, self.shift[..., None], lower=True)
+        half = linalg.solve_triangular(chol, self.shift[..., None])
         return 0.5 * jnp.sum(half**2) - 0.5 * jnp.sum(linalg.logdet(chol)) + 0.5 * self.shift.size * jnp.log(2 * jnp.pi)
 
     @in_float64
@@ -97,7 +97,7 @@ class Gaussian(ExpFamily):
         check_alike(self, other)
         # ½ [tr(Λ'Σ) − D + log|Λ| − log|Λ'| + (μ − μ')ᵀ Λ' (μ − μ')], by Cholesky: A(η) of large data sets would cancel.
         chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
-        ratio = jax.scipy.linalg.solve_triangular(chol, chol_other, lower=True)  # Λ'Σ = (L⁻¹L')(L⁻¹L')ᵀ
+        ratio = linalg.solve_triangular(chol, chol_other)  # Λ'Σ = (L⁻¹L')(L⁻¹L')ᵀ
         step = jnp.einsum("...ij,...i->...j", chol_other, self.mean - other.mean)
         return 0.5 * (jnp.sum(triangle_gap(ratio)) + jnp.sum(step**2))
 
@@ -128,7 +128,7 @@ class Gaussian(ExpFamily):
     def draw(self, key: Array) -> Array:
         noise = jax.random.normal(key, self.shift.shape, dtype=float)[..., None]
         chol = linalg.cholesky(self.precision)
-        return self.mean + jax.scipy.linalg.solve_triangular(chol, noise, lower=True, trans=1)[..., 0]
+        return self.mean + linalg.solve_triangular(chol, noise, transposed=True)[..., 0]
 
 
 def check_isotropic(dim: Any, variance: Any) -> None:

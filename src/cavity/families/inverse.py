@@ -86,7 +86,7 @@ def stirling_remainder(a: Array) -> Array:
     small = a < SERIES_FROM
     low = jnp.where(small, a, 1.0)
     high = jnp.where(small, SERIES_FROM, a)
-    large = 0.5 * jnp.log(2 * jnp.pi / high) + _stirling_series(high)
+    large = 0.5 * jnp.log(2 * jnp.pi / high) + stirling_series(high)
     return jnp.where(small, gammaln(low) - low * jnp.log(low) + low, large)
 
 
@@ -96,14 +96,14 @@ def stirling_bregman(a: Array, b: Array) -> Array:
     # Far up R is −½ log a and a tiny series; the divergence of the first is a gap.
     large = (a > SERIES_FROM) & (b > SERIES_FROM)
     up, other = jnp.where(large, a, SERIES_FROM), jnp.where(large, b, SERIES_FROM)
-    series, slope = _with_slope(_stirling_series, up)
-    high = 0.5 * gap((other - up) / up) + _stirling_series(other) - series - slope * (other - up)
+    series, slope = _with_slope(stirling_series, up)
+    high = 0.5 * gap((other - up) / up) + stirling_series(other) - series - slope * (other - up)
     low, other = jnp.where(large, 1.0, a), jnp.where(large, 1.0, b)
     plain = stirling_remainder(other) - stirling_remainder(low) + log_minus_digamma(low) * (other - low)
     return jnp.where(large, high, plain)
 
 
-def _stirling_series(a: Array) -> Array:
+def stirling_series(a: Array) -> Array:
     """1/(12a) − 1/(360a³) + …"""
     return a * _horner([b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)], 1 / a**2)
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 
 from cavity import linalg
 from cavity._precision import in_float64, is_traced
@@ -106,7 +105,7 @@ class NormalWishart(ExpFamily):
         # ½ [D gap(κ'/κ − 1) + κ' (m − m')ᵀ E[W] (m − m')], the mean's part, and that of W.
         check_alike(self, other)
         chol, step = self._inverse_scale_cholesky(), self.mean - other.mean
-        half = solve_triangular(chol, step[..., None], lower=True)[..., 0]
+        half = linalg.solve_triangular(chol, step[..., None])[..., 0]
         spread = chol.shape[-1] * gap((other.count - self.count) / jnp.asarray(self.count))
         means = jnp.sum(spread + other.count * self.df * jnp.sum(half**2, axis=-1))
         return 0.5 * means + wishart_kl(self.df, chol, other.df, other._inverse_scale_cholesky())
@@ -150,7 +149,7 @@ class NormalWishart(ExpFamily):
         precision = wishart_draw(key_precision, self.df, self._inverse_scale_cholesky())
         chol = linalg.cholesky(jnp.asarray(self.count)[..., None, None] * precision)
         noise = jax.random.normal(key_mean, np.shape(self.shift), dtype=float)[..., None]
-        return self.mean + solve_triangular(chol, noise, lower=True, trans=1)[..., 0], precision
+        return self.mean + linalg.solve_triangular(chol, noise, transposed=True)[..., 0], precision
 
     def _inverse_scale_cholesky(self) -> Array:
         shift, count = jnp.asarray(self.shift), jnp.asarray(self.count)[..., None, None]

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import gammaln
 
 from cavity import linalg
@@ -117,7 +116,7 @@ def wishart_kl(df: Array, chol: Array, df_other: Array, chol_other: Array) -> Ar
     is of the order of ν, as those of A(η) are.
     """
     df, df_other, dim = jnp.asarray(df), jnp.asarray(df_other), chol.shape[-1]
-    ratio = jnp.sqrt(df / df_other)[..., None, None] * solve_triangular(chol, chol_other, lower=True)
+    ratio = jnp.sqrt(df / df_other)[..., None, None] * linalg.solve_triangular(chol, chol_other)
     rest = stirling_bregman(_halves(df, dim), _halves(df_other, dim))
     return jnp.sum(0.5 * df_other * triangle_gap(ratio)) + wishart_bregman(df, df_other, dim) + jnp.sum(rest)
 
@@ -129,7 +128,7 @@ def wishart_draw(key: Array, df: Array, chol: Array) -> Array:
     log_chi2 = jnp.log(2.0) + jax.random.loggamma(key_diagonal, _halves(df, dim), dtype=float)
     below = jnp.tril(jax.random.normal(key_below, chol.shape, dtype=float), -1)
     bartlett = below + jnp.exp(0.5 * log_chi2)[..., None] * jnp.eye(dim)
-    root = solve_triangular(chol, bartlett, lower=True, trans=1)
+    root = linalg.solve_triangular(chol, bartlett, transposed=True)
     return root @ jnp.swapaxes(root, -1, -2)
 
 

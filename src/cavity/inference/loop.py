@@ -102,8 +102,7 @@ class Loop:
             self.sweeps.append(self.sweep(number, 0.0)._replace(current=None))
             if self.is_settled(self.sweeps[-1]):
                 break
-            self.back_off()
-            self.accelerate()
+            self.adjust()
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> Result:
         """Sweep until converged, told to stop, or out of sweeps."""
@@ -122,8 +121,7 @@ class Loop:
                     ending = "stopped"
                 if ending != "out of sweeps":
                     break
-                self.back_off()
-                self.accelerate()
+                self.adjust()
         except KeyboardInterrupt:
             ending = "interrupted"
         finally:
@@ -153,7 +151,7 @@ class Loop:
             self.first_pass = float(end.q.log_partition() - model.prior.log_partition() + info.log_scale)
         return Sweep(
             number,
-            moved.distance / self.travelled,
+            float(np.nan_to_num(moved.distance / self.travelled, nan=np.inf)),  # never taken for a small one
             int(info.skipped),
             int(info.backoffs) + int(cut),
             rate,
@@ -222,21 +220,31 @@ class Loop:
         shared = self.algorithm.settles and not self.problem.slots.own and self.algorithm.rate is None
         return shared and self.share == 1 and self.driver.accelerates and len(plan.rows) == len(np.unique(plan.slot))
 
-    def accelerate(self) -> None:
-        """Move ahead where sweeps converge slowly; go back if the next sweep shows that it was too far.
-
-        Combinations of sweeps are drawn to any fixed point, also to one that sweeps by themselves leave. So each time
-        that changes grow again after one was made, more sweeps must fall in a row before the next.
-        """
+    def adjust(self) -> None:
+        """What the last sweep says about the next: where to begin it, and how much of its move to make."""
         *_, before, now = [np.inf, np.inf, *(sweep.change for sweep in self.sweeps)]
-        if now > before:
-            if self.plain is not None:
-                self.state = self.plain
-                self.stand_here()
-            self.in_a_row = min((2 if self.ahead else 1) * self.in_a_row, LONGEST_WAIT)
-            self.acceleration.forget()
-            self.plain, self.ahead, self.falling = None, False, 0
+        if now > before and self.plain is not None:  # a combination of sweeps went too far, not the sweeps
+            self.state = self.plain
+            self.stand_here()
+            self.wait_longer()
             return
+        self.back_off()
+        if now > before:
+            self.wait_longer()
+        else:
+            self.accelerate(before, now)
+
+    def wait_longer(self) -> None:
+        """Combinations of sweeps are drawn to any fixed point, also to one that sweeps by themselves leave.
+
+        So each time that changes grow again after one was made, more sweeps must fall in a row before the next.
+        """
+        self.in_a_row = min((2 if self.ahead else 1) * self.in_a_row, LONGEST_WAIT)
+        self.acceleration.forget()
+        self.plain, self.ahead, self.falling = None, False, 0
+
+    def accelerate(self, before: float, now: float) -> None:
+        """Move ahead where sweeps converge slowly."""
         self.plain, self.falling = None, self.falling + 1
         if self.share < 1:
             self.acceleration.forget()
