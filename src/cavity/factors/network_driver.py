@@ -238,4 +238,5 @@ def driver_of(factor: Network, algorithm: Algorithm, seed: int) -> Driver:
         log_evidence=fit.log_evidence,
         on_device=False,
         report=fit.report,
+        score=lambda: fit.scores[-1],
     )

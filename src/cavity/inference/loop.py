@@ -163,6 +163,7 @@ class Loop:
             self.log_evidence() if self.evidence == "history" else float("nan"),
             time.perf_counter() - start,
             partial(self.in_user_coordinates, self.state.q),
+            self.driver.score(),
         )
 
     def rates(self, number: int, plan: Plan) -> np.ndarray:
