@@ -12,6 +12,7 @@ EXPERIMENT_IDS = (
     "table1",
     "fig3",
     "table2",
+    "memory",
     "supplement",
 )  # known without importing what they need
 

@@ -1,6 +1,7 @@
 """Bayesian neural networks for regression, on the scikit-learn contract."""
 
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
@@ -11,14 +12,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import check_positive, is_integer, is_number
 from cavity.estimators.algorithms import choose_for_network
+from cavity.estimators.epochs import Epoch, Stopping
 from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.estimators.regressors import Components
 from cavity.factors.activations import ACTIVATIONS
 from cavity.factors.network import Network, network
+from cavity.factors.site_storage import check_room
 from cavity.families import Product
-from cavity.inference.named import Algorithm, adf
-from cavity.inference.result import CollapseWarning, Result
+from cavity.inference.named import ALL, Algorithm, adf
+from cavity.inference.result import CollapseWarning, Result, Sweep
 from cavity.inference.run import fit
+
+MOST_SWEEPS = 10**9  # a callback stops before
 
 
 class NetworkRegressor(RegressorMixin, BaseEstimator):
@@ -38,8 +43,9 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         "ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`.
         "auto" is EP where its sites take no more than half a gigabyte, SEP beyond. ADF grows surer with every epoch,
         whatever the data.
-    n_epochs : int, default=40
-        Passes over the data.
+    n_epochs : int or "auto", default=40
+        Passes over the data. "auto" goes on, for at most 100, while the log density of rows under their cavities rises:
+        for EP nearly that of rows left out.
     warm_up : int, default=20
         Passes by ADF before them. From random weights EP and SEP often settle where most hidden units say nothing; ADF,
         which is too sure of itself, finds a better place to begin.
@@ -48,7 +54,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
     batch_size : int or None, default=None
         Rows per step of SEP, ADF and DSEP; None for one.
     heteroscedastic : bool, default=False
-        Whether the noise depends on the input: a second output of the network is the logarithm of its variance.
+        Whether the noise depends on the input: a second output of the network is the logarithm of its variance. It
+        often foresees rows better, and sometimes fails badly: look at rows that were left out.
     weight_variance : float or None, default=None
         Prior variance of the weights; None to learn it. Inputs of a layer are divided by the root of their number.
     prior_shape, prior_rate : float, default=6.0
@@ -66,7 +73,9 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
     posterior_ : NetworkPosterior
         Means and variances of weights and noise, of every network.
     history_ : list of History
-        Of every network: how much each epoch moved q.
+        Of every network: how much each epoch moved q, and its score, the mean log density of rows under their cavities.
+    n_epochs_ : list of int
+        Passes made, without the warm-up's.
     site_bytes_ : int
         What the sites of one network took.
 
@@ -87,7 +96,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         *,
         activation: str = "relu",
         algorithm: Any = "auto",
-        n_epochs: int = 40,
+        n_epochs: int | str = 40,
         warm_up: int = 20,
         n_networks: int = 1,
         batch_size: int | None = None,
@@ -118,13 +127,17 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from X (n_samples, n_features) and targets y."""
+    def fit(self, X: Any, y: Any, callback: Callable[[Epoch], Any] | None = None) -> Self:
+        """Learn from X (n_samples, n_features) and targets y.
+
+        `callback` is called after every epoch of every network, but for those of the warm-up, with an `Epoch`: its
+        number, score and posterior. A true return value ends the network's epochs.
+        """
         X, y = self._check_data(X, y, first=True)
         self._units = Units.of(X, y)
         factor = self._factor()
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
-        self._learn(factor, [prior] * self.n_networks, X, y, self.warm_up)
+        self._learn(factor, [prior] * self.n_networks, X, y, self.warm_up, callback)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -135,38 +148,46 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         self._learn(self._factor(), [without_precision(q) for q in self.posterior_.networks], X, y, 0)
         return self
 
-    def _learn(self, factor: Network, priors: list[Product], X: np.ndarray, y: np.ndarray, warm_up: int) -> None:
+    def _learn(
+        self,
+        factor: Network,
+        priors: list[Product],
+        X: np.ndarray,
+        y: np.ndarray,
+        warm_up: int,
+        callback: Callable[[Epoch], Any] | None = None,
+    ) -> None:
         data = self._units.features(X), self._units.target(y)
         algorithm = choose_for_network(self.algorithm, len(y), factor.n_weights, self.batch_size)
+        if algorithm.n_sites == ALL:  # before a warm-up, which may take long
+            check_room(priors[0], len(y), self.site_dtype, self.site_directory)
         random = check_random_state(self.random_state)
         seeds = [int(random.randint(2**31)) for _ in priors]
 
-        def passes(prior: Product, algorithm: Algorithm, count: int, seed: int, start: Any = None) -> Result:
-            return fit(
-                factor,
-                prior,
-                data,
-                algorithm,
-                max_sweeps=count + 1,
-                tol=0.0,
-                seed=seed,
-                evidence=False,
-                callback=lambda sweep: sweep.number == count,
-                start=start,
-            )
+        def passes(prior: Product, algorithm: Algorithm, stop: Any, seed: int, start: Any = None) -> Result:
+            options: dict[str, Any] = {"tol": 0.0, "evidence": False, "max_sweeps": MOST_SWEEPS}
+            return fit(factor, prior, data, algorithm, seed=seed, callback=stop, start=start, **options)
 
-        def one(prior: Product, seed: int) -> Result:
-            start = None
+        def one(number: int, prior: Product, seed: int) -> Result:
+            start, last = None, Stopping(self.n_epochs)
             if warm_up and algorithm.n_sites != 0:
-                q = passes(prior, adf(self.batch_size or 1), warm_up, seed).posterior
+                warm = lambda sweep: sweep.number == warm_up
+                q = passes(prior, adf(self.batch_size or 1), warm, seed).posterior
                 start = Product({**prior.parts, "weights": q["weights"], "noise": q["noise"]})
-            return passes(prior, algorithm, self.n_epochs, seed, start)
+
+            def stop(sweep: Sweep) -> bool:
+                posterior = lambda: NetworkPosterior(factor, [sweep.posterior], self._units)
+                wanted = callback is not None and callback(Epoch(number, sweep.number, sweep.score, posterior))
+                return last(sweep.number, sweep.score) or bool(wanted)
+
+            return passes(prior, algorithm, stop, seed, start)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CollapseWarning)  # of ADF, whose epochs are the user's choice
-            results = in_parallel(one, priors, seeds, n_jobs=self.n_jobs)
+            results = in_parallel(one, range(len(priors)), priors, seeds, n_jobs=self.n_jobs)
         self.posterior_ = NetworkPosterior(factor, [result.posterior for result in results], self._units)
         self.history_ = [result.history for result in results]
+        self.n_epochs_ = [result.n_sweeps for result in results]
         self.site_bytes_ = results[0].site_bytes
         self.n_skipped_ = sum(result.n_skipped for result in results)
 
@@ -188,9 +209,10 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         if self.activation not in ACTIVATIONS:
             listed = ", ".join(map(repr, ACTIVATIONS))
             raise ValueError(f"activation must be one of {listed}; got {self.activation!r}.")
-        for name in ("n_epochs", "n_networks"):
-            if not (is_integer(getattr(self, name)) and getattr(self, name) >= 1):
-                raise ValueError(f"{name} must be a positive integer; got {name}={getattr(self, name)!r}.")
+        if self.n_epochs != "auto" and not (is_integer(self.n_epochs) and self.n_epochs >= 1):  # type: ignore[operator]
+            raise ValueError(f"n_epochs must be a positive integer or 'auto'; got n_epochs={self.n_epochs!r}.")
+        if not (is_integer(self.n_networks) and self.n_networks >= 1):
+            raise ValueError(f"n_networks must be a positive integer; got n_networks={self.n_networks!r}.")
         if not (is_integer(self.warm_up) and self.warm_up >= 0):
             raise ValueError(f"warm_up must be a non-negative integer; got warm_up={self.warm_up!r}.")
         if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):

@@ -31,11 +31,8 @@ def bytes_of(site: Any, count: int, dtype: str) -> int:
     return count * np.dtype(dtype).itemsize * sum(np.size(leaf) for leaf in jax.tree.leaves(site))
 
 
-def allocate(site: Any, count: int, dtype: str = "float64", directory: str | None = None) -> Any:
-    """`count` copies of a site, stacked; in a file in `directory` if there is one, deleted when it is no longer used.
-
-    Raises MemoryError before anything is allocated where they would not fit.
-    """
+def check_room(site: Any, count: int, dtype: str, directory: str | None) -> None:
+    """Raise MemoryError where as many sites would not fit, with what to do."""
     needed, free = bytes_of(site, count, dtype), free_memory()
     if directory is None and needed > ROOM * free:
         raise MemoryError(
@@ -43,6 +40,14 @@ def allocate(site: Any, count: int, dtype: str = "float64", directory: str | Non
             "Use SEP, which keeps one for all; site_dtype='float32', which takes half; or site_directory, a place on "
             "disk for a file of this size."
         )
+
+
+def allocate(site: Any, count: int, dtype: str = "float64", directory: str | None = None) -> Any:
+    """`count` copies of a site, stacked; in a file in `directory` if there is one, deleted when it is no longer used.
+
+    Raises MemoryError before anything is allocated where they would not fit.
+    """
+    check_room(site, count, dtype, directory)
 
     def stack(leaf: Any) -> np.ndarray:
         shape = (count, *np.shape(leaf))

@@ -50,6 +50,7 @@ class Driver(NamedTuple):
     on_device: bool  # whether data are JAX arrays
     accelerates: bool = False  # whether sweeps depend on sites alone and may be combined
     report: Callable[[], Report | None] = lambda: None
+    score: Callable[[], float] = lambda: float("nan")  # mean log density of the data under their cavities, last sweep
 
 
 # Two programs, and those of `measure`: only the sweep depends on the factor, the others are compiled once per family.

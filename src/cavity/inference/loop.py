@@ -80,13 +80,15 @@ class Loop:
             )
         if not bool(q.is_proper()):
             raise ValueError("start must be a proper distribution; got parameters that are not finite or out of range.")
-        sites = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(counts), *leaf.shape)), q - prior)
+        spread: Any = jnp.broadcast_to if self.driver.on_device else np.broadcast_to  # on the host without a copy
+        share = 1 / float(np.sum(counts))
+        sites = jax.tree.map(lambda leaf: spread(share * leaf, (len(counts), *np.shape(leaf))), q - prior)
         if self.problem.lift is not None or shapes_of(sites) != shapes_of(self.state.sites):
             raise ValueError(
                 "start must be a Result here: the sites of this fit have fewer numbers than the prior, and do not make "
                 "up any distribution. A shared site, as of cavity.aep(), does."
             )
-        self.take_over((1 / jnp.sum(counts)) * sites)
+        self.take_over(sites)
 
     def take_over(self, sites: Any) -> bool:
         """Begin at these sites, unless q would be improper; whether that was done."""
@@ -159,6 +161,7 @@ class Loop:
             self.log_evidence() if self.evidence == "history" else float("nan"),
             time.perf_counter() - start,
             partial(self.in_user_coordinates, self.state.q),
+            self.driver.score(),
         )
 
     def rates(self, number: int, plan: Plan) -> np.ndarray:

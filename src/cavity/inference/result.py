@@ -29,6 +29,7 @@ class Sweep(NamedTuple):
     log_evidence: float  # NaN unless asked for every sweep
     seconds: float  # since the start of the fit
     current: Any  # gives q as it stands
+    score: float = float("nan")  # mean log density of the data under their cavities, where the factor tells it
 
     @property
     def posterior(self) -> Any:
@@ -46,6 +47,7 @@ class History(NamedTuple):
     entropy: np.ndarray
     log_evidence: np.ndarray
     seconds: np.ndarray
+    score: np.ndarray
 
     @classmethod
     def of(cls, sweeps: list[Sweep]) -> "History":
