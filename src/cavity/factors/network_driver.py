@@ -182,16 +182,10 @@ def in_batches(
         tuple(map(np.array, jax.tree.leaves(s["weights"]))) for s in (state.q, state.sites, state.filed)
     )
     filed_noise, filed_weight = np.zeros_like(site_noise), np.zeros(len(model.counts))
-    room: Any = (
-        work_of(factor)[0],
-        *np.zeros((2, factor.n_weights)),
-        np.ones(factor.n_weights, dtype=np.bool_),
-        *np.zeros((2, factor.n_weights)),
-    )
     visit: Any = batches.in_batches
     score, cuts = visit(
         plan.rows, plan.slot, rates, model.weight, model.counts, X, y, *shape_of(factor), *weights, noise,
-        *sites, site_noise, *filed, filed_noise, filed_weight, *room,
+        *sites, site_noise, *filed, filed_noise, filed_weight, columns_of(factor, plan.rows.shape[1]),
     )  # fmt: skip
     q = with_parts(state.q, DiagonalGaussian(*weights), noise)
     new = with_parts(state.sites, DiagonalGaussian(*sites), site_noise.T)
@@ -234,6 +228,12 @@ def work_of(factor: Network) -> tuple[np.ndarray, ...]:
     """Room for signals, and for which weights have a cavity."""
     units = np.zeros((8, len(factor.sizes) - 1, max(factor.sizes) + 1))
     return units, np.ones(factor.n_weights)
+
+
+def columns_of(factor: Network, batch_size: int) -> np.ndarray:
+    """Room for the signals of the rows of a batch, by fours; of a large one, of a part."""
+    width = min(4 * -(-batch_size // 4), batches.WIDEST)
+    return np.zeros((8, len(factor.sizes) - 1, max(factor.sizes) + 1, width))
 
 
 def driver_of(factor: Network, algorithm: Algorithm, seed: int) -> Driver:
