@@ -104,53 +104,68 @@ def add_sites(
     for layer in range(len(sizes) - 1):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
         z, s, g, c = work[0, layer], work[1, layer], work[6, layer], work[7, layer]
+        w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
+        out = matrix(shift, start, n_in, n_out), matrix(precision, start, n_in, n_out)
         for i in range(n_in):
-            for j in range(n_out):
-                at = start + i * n_out + j
-                if layer > 0:
-                    slope, bend = sums(mean[at], variance[at], z[i], s[i], g[j], c[j], weight)
-                else:
-                    slope, bend, lowest = 0.0, 0.0, 0.0
-                    if plain:
-                        slope, bend, lowest = sums_by_four(variance[at], z[i], g[j], c[j])
-                    if not lowest > 0.0:
-                        slope, bend = sums(mean[at], variance[at], z[i], None, g[j], c[j], weight)
-                precision[at] += bend
-                shift[at] += slope + mean[at] * bend
+            if layer > 0:
+                add_row(i, w, v, z, s, g, c, weight, out[0], out[1])
+            elif not (plain and add_row_by_fours(i, w, v, z, g, c, out[0], out[1])):
+                add_row(i, w, v, z, None, g, c, weight, out[0], out[1])
 
 
 @compiled
-def sums(w: float, v: float, z: Any, s: Any, by_mean: Any, by_variance: Any, weight: Any) -> tuple[float, float]:
-    """Over rows, of a weight's ∂log Z and curvature over 1 − v h, but for rows that leave it no proper distribution."""
-    slopes, bends = 0.0, 0.0
-    for n in range(len(z)):
-        if s is None:
-            slope, bend = z[n] * by_mean[n], z[n] * z[n] * by_variance[n]
-        else:
-            slope, bend = tilt(w, z[n], s[n], by_mean[n], by_variance[n])
-        left = 1.0 - v * bend
-        good = left > 0.0
-        over = (weight[n] if good else 0.0) / (left if good else 1.0)
-        slopes += slope * over
-        bends += bend * over
-    return slopes, bends
+def add_row(
+    i: int, mean: Any, variance: Any, z: Any, s: Any, by_mean: Any, by_variance: Any, weight: Any, shift: Any,
+    precision: Any,
+) -> None:  # fmt: skip
+    """Of the weights of one input, but for rows that leave a weight no proper distribution."""
+    for j in range(mean.shape[1]):
+        w, v, slopes, bends = mean[i, j], variance[i, j], 0.0, 0.0
+        for n in range(len(weight)):
+            if s is None:
+                slope, bend = z[i, n] * by_mean[j, n], z[i, n] * z[i, n] * by_variance[j, n]
+            else:
+                slope, bend = tilt(w, z[i, n], s[i, n], by_mean[j, n], by_variance[j, n])
+            left = 1.0 - v * bend
+            good = left > 0.0
+            over = (weight[n] if good else 0.0) / (left if good else 1.0)
+            slopes += slope * over
+            bends += bend * over
+        precision[i, j] += bends
+        shift[i, j] += slopes + w * bends
 
 
 @compiled
-def sums_by_four(v: float, z: Any, by_mean: Any, by_variance: Any) -> tuple[float, float, float]:
-    """The same for rows that all weigh one, and the least of 1 − v h: unless it is positive the sums are not right."""
-    slopes, bends, lowest, part = 0.0, 0.0, 1.0, len(z) // 4
-    for n in range(part):
-        slope0, bend0, left0 = tilt_known(v, z[n], by_mean[n], by_variance[n])
-        slope1, bend1, left1 = tilt_known(v, z[n + part], by_mean[n + part], by_variance[n + part])
-        slope2, bend2, left2 = tilt_known(v, z[n + 2 * part], by_mean[n + 2 * part], by_variance[n + 2 * part])
-        slope3, bend3, left3 = tilt_known(v, z[n + 3 * part], by_mean[n + 3 * part], by_variance[n + 3 * part])
-        low, high = left0 * left1, left2 * left3
-        over = 1.0 / (low * high)
-        slopes += ((slope0 * left1 + slope1 * left0) * high + (slope2 * left3 + slope3 * left2) * low) * over
-        bends += ((bend0 * left1 + bend1 * left0) * high + (bend2 * left3 + bend3 * left2) * low) * over
-        lowest = min(lowest, min(min(left0, left1), min(left2, left3)))
-    return slopes, bends, lowest
+def add_row_by_fours(
+    i: int, mean: Any, variance: Any, z: Any, by_mean: Any, by_variance: Any, shift: Any, precision: Any
+) -> bool:
+    """The same for known inputs and rows that weigh one, or nothing if some row leaves a weight nothing proper.
+
+    Rows are a quarter of them apart, and what is counted is a sum: the loop becomes vector instructions.
+    """
+    n_out, part, bad = mean.shape[1], z.shape[1] // 4, 0.0
+    found = np.empty((2, n_out))
+    for j in range(n_out):
+        v, slopes, bends = variance[i, j], 0.0, 0.0
+        for n in range(part):
+            k, m, o = n + part, n + 2 * part, n + 3 * part
+            slope0, bend0, left0 = tilt_known(v, z[i, n], by_mean[j, n], by_variance[j, n])
+            slope1, bend1, left1 = tilt_known(v, z[i, k], by_mean[j, k], by_variance[j, k])
+            slope2, bend2, left2 = tilt_known(v, z[i, m], by_mean[j, m], by_variance[j, m])
+            slope3, bend3, left3 = tilt_known(v, z[i, o], by_mean[j, o], by_variance[j, o])
+            low, high = left0 * left1, left2 * left3
+            over = 1.0 / (low * high)
+            slopes += ((slope0 * left1 + slope1 * left0) * high + (slope2 * left3 + slope3 * left2) * low) * over
+            bends += ((bend0 * left1 + bend1 * left0) * high + (bend2 * left3 + bend3 * left2) * low) * over
+            left0, left2 = (left0 if left0 < left1 else left1), (left2 if left2 < left3 else left3)
+            bad += 0.0 if left0 > 0.0 and left2 > 0.0 else 1.0
+        found[0, j], found[1, j] = slopes, bends
+    if bad > 0.0:
+        return False
+    for j in range(n_out):
+        precision[i, j] += found[1, j]
+        shift[i, j] += found[0, j] + mean[i, j] * found[1, j]
+    return True
 
 
 @inlined
