@@ -1,6 +1,6 @@
 """Mean and variance of max(a, 0), a ~ N(m, s²), for compiled loops: four units at a time, without a branch.
 
-The libraries' exp and erfc take one number at a time and were most of a small network's step. Here everything is
+The library's exp and erfc take one number at a time, a good part of a small network's step. Here everything is
 arithmetic that the compiler makes vector instructions of. With x = |m|/s, the density φ and the tail Φ(−x) = φ M(x),
 
     M = (P + x Q)/D,    1 − x M = (Q − x P)/D,    (1 + x²) M − x = P (1 + x²)/D,    D = (1 + x²) Q,
