@@ -7,7 +7,7 @@ import platform
 import jax
 import numpy as np
 
-from benchmarks import averaged, memory, mixture, network, sequential, sparse, tracing
+from benchmarks import averaged, memory, mixture, network, network_batches, sequential, sparse, tracing
 
 PARTS = {
     "averaged": averaged,
@@ -17,6 +17,7 @@ PARTS = {
     "sparse": sparse,
     "mixture": mixture,
     "network": network,
+    "network_batches": network_batches,
 }
 
 

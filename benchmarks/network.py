@@ -12,7 +12,7 @@ import cavity
 from benchmarks import network_reference
 from benchmarks.timing import interleaved
 from cavity.factors import network_loops as loops
-from cavity.factors.network_driver import begin, shape_of, work_of
+from cavity.factors.network_driver import begin, shape_of, unless_zero, work_of
 
 SIZES = {(8, 50, 1): 5000, (9, 100, 1): 5000, (90, 100, 1): 1000}
 LIMITS = {"reference": 2.0, "sep": 1.3, "ep": 2.0}
@@ -56,7 +56,7 @@ def loop(kind: int, factor: Any, q: Any, X: np.ndarray, y: np.ndarray) -> Callab
     rows = len(y) if kind == loops.OWN else 1
     site = np.zeros((rows, factor.n_weights))
     widths, starts = shape_of(factor)
-    base = prior["weights"].shift, prior["weights"].precision, np.array([6.0, 6.0])
+    base = unless_zero(prior["weights"].shift), prior["weights"].precision, np.array([6.0, 6.0])
     own = site, site.copy(), np.zeros((rows, 2))
     mean, variance = q["weights"].mean.copy(), q["weights"].variance.copy()
     noise = np.array([6.0, 6.0])

@@ -9,6 +9,7 @@ from scipy import integrate, stats
 import cavity
 from cavity.factors import gamma_noise, varying_noise
 from cavity.factors.activations import ACTIVATIONS, LEAK
+from cavity.factors.network import weights_site
 from cavity.factors.network_driver import Sweeps
 from cavity.factors.weight_prior import one_site
 from cavity.families import DiagonalGaussian, Gamma
@@ -42,10 +43,34 @@ def test_relu_moments_are_right_from_minus_to_plus_40_deviations(ratio):
         wanted = float(mean), float(second - mean**2)
     found = run(ACTIVATIONS["relu"], np.float64(scale * ratio), np.float64(scale**2))
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-300)
-    loops = pytest.importorskip("cavity.factors.network_loops")
+    compiled = pytest.importorskip("cavity.factors.rectified")
     mean, variance, _, _ = out = np.zeros((4, 1))
-    loops.rectify(1, np.array([scale * ratio]), np.array([scale**2]), *out)
-    np.testing.assert_allclose([mean[0], variance[0]], wanted, rtol=1e-8, atol=1e-300)
+    compiled.rectify(1, np.array([scale * ratio]), np.array([scale**2]), *out)
+    np.testing.assert_allclose([mean[0], variance[0]], wanted, rtol=1e-12, atol=1e-300)
+
+
+def test_compiled_tails_lose_no_digits_from_minus_to_plus_40_deviations():
+    compiled = pytest.importorskip("cavity.factors.rectified")
+    ratios = np.concatenate([np.linspace(-40, 40, 641), np.linspace(-0.01, 0.01, 21)])
+    found = np.zeros((4, len(ratios)))
+    compiled.rectify(len(ratios), ratios, np.ones(len(ratios)), *found)
+    with mp.workdps(60):
+        tails = [(r, mp.npdf(r), mp.erfc(-r / mp.sqrt(2)) / 2) for r in map(mp.mpf, ratios.tolist())]
+        first = [pdf + r * cdf for r, pdf, cdf in tails]
+        second = [(r**2 + 1) * cdf + r * pdf - m**2 for (r, pdf, cdf), m in zip(tails, first, strict=True)]
+        wanted = np.array([first, second, [cdf for _, _, cdf in tails], [pdf for _, pdf, _ in tails]], dtype=float)
+    allowed = 1e-15 * (1 + ratios**2)  # a rounded r² / 2 is all that the exponential sees
+    normal = wanted > 1e-305
+    assert np.all((np.abs(found / np.where(normal, wanted, 1.0) - 1) <= allowed)[normal])
+    assert np.all(found[~normal] < 1e-304)
+
+
+@pytest.mark.parametrize("size", [41.0, 1e3, 1e150])
+def test_compiled_tails_beyond_all_deviations(size):
+    compiled = pytest.importorskip("cavity.factors.rectified")
+    found = np.zeros((4, 2))
+    compiled.rectify(2, np.array([-size, size]), np.ones(2), *found)
+    np.testing.assert_array_equal(found, [[0, size], [0, 1], [0, 1], [0, 0]])
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -112,6 +137,20 @@ def test_a_prior_factor_takes_the_same_from_weight_and_precision_as_a_grid():
     np.testing.assert_allclose(q.mean, mean, rtol=3e-3)
     np.testing.assert_allclose(q.variance, np.sum(density * w**2) - mean**2, rtol=3e-3)
     np.testing.assert_allclose(precision.mean, np.sum(density * grid), rtol=1e-4)
+
+
+def test_a_prior_factor_is_to_a_weight_what_the_slopes_of_log_z_say():
+    weight, others = DiagonalGaussian(np.array([1.3, -0.2]), np.array([3.0, 0.1])), Gamma(4.0, 2.5)
+
+    def by_slopes():
+        log_mean = lambda mean, variance: gamma_noise.log_mean(mean, variance, others, 1.0)
+        at = weight.mean, weight.variance
+        return weights_site(at, jax.vmap(jax.grad(log_mean, (0, 1)))(*at), 1.0)
+
+    wanted, found = run(by_slopes), run(lambda: one_site(weight, others)[0])
+    np.testing.assert_allclose(wanted.shift, 0.0, atol=1e-14)
+    np.testing.assert_array_equal(found.shift, 0.0)
+    np.testing.assert_allclose(found.precision, wanted.precision, rtol=1e-13)
 
 
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.0])

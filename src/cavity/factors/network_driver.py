@@ -29,9 +29,10 @@ from cavity.inference.named import Algorithm
 from cavity.inference.step import Info, State
 
 try:
+    from cavity.factors import network_batches as batches
     from cavity.factors import network_loops as loops
 except ImportError:  # Numba is an extra
-    loops = None  # type: ignore[assignment]
+    loops = batches = None  # type: ignore[assignment]
 
 
 class NetworkState(NamedTuple):
@@ -154,7 +155,7 @@ def one_by_one(
     weights, sites = q["weights"], state.sites["weights"]
     variance = 1 / weights.precision
     mean = weights.shift * variance
-    base = prior["weights"].shift, prior["weights"].precision, pair(prior["noise"])
+    base = unless_zero(prior["weights"].shift), prior["weights"].precision, pair(prior["noise"])
     nothing = np.zeros((1, 1))
     own = (sites.shift, sites.precision, site_noise) if kind == loops.OWN else (nothing, nothing, nothing)
     score = loops.one_by_one(
@@ -182,11 +183,10 @@ def in_batches(
         tuple(map(np.array, jax.tree.leaves(s["weights"]))) for s in (state.q, state.sites, state.filed)
     )
     filed_noise, filed_weight = np.zeros_like(site_noise), np.zeros(len(model.counts))
-    room: Any = *work_of(factor), *np.zeros((2, factor.n_weights))
-    visit: Any = loops.in_batches
+    visit: Any = batches.in_batches
     score, cuts = visit(
         plan.rows, plan.slot, rates, model.weight, model.counts, X, y, *shape_of(factor), *weights, noise,
-        *sites, site_noise, *filed, filed_noise, filed_weight, *room,
+        *sites, site_noise, *filed, filed_noise, filed_weight, columns_of(factor, plan.rows.shape[1]),
     )  # fmt: skip
     q = with_parts(state.q, DiagonalGaussian(*weights), noise)
     new = with_parts(state.sites, DiagonalGaussian(*sites), site_noise.T)
@@ -210,6 +210,11 @@ def gammas(state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
     return pair(state.q["noise"]), np.stack(jax.tree.leaves(state.sites["noise"]), axis=1).astype(float)
 
 
+def unless_zero(shift: np.ndarray) -> np.ndarray | None:
+    """A prior's shift, or None where it is zero everywhere: loops then have less to read."""
+    return shift if np.any(shift) else None
+
+
 def pair(gamma: Gamma) -> np.ndarray:
     return np.array([gamma.shape, gamma.rate])
 
@@ -221,9 +226,15 @@ def shape_of(factor: Network) -> tuple[np.ndarray, np.ndarray]:
 
 
 def work_of(factor: Network) -> tuple[np.ndarray, ...]:
-    """Room for signals, for a cavity, and for which weights have one."""
+    """Room for signals, and for which weights have a cavity."""
     units = np.zeros((8, len(factor.sizes) - 1, max(factor.sizes) + 1))
-    return units, np.empty(factor.n_weights), np.empty(factor.n_weights), np.ones(factor.n_weights, dtype=np.bool_)
+    return units, np.ones(factor.n_weights)
+
+
+def columns_of(factor: Network, batch_size: int) -> np.ndarray:
+    """Room for the signals of the rows of a batch, by fours; of a large one, of a part."""
+    width = min(4 * -(-batch_size // 4), batches.WIDEST)
+    return np.zeros((8, len(factor.sizes) - 1, max(factor.sizes) + 1, width))
 
 
 def driver_of(factor: Network, algorithm: Algorithm, seed: int) -> Driver:

@@ -3,48 +3,22 @@
 The same arithmetic as `cavity.factors.network` under automatic differentiation, to which tests hold it. All weights
 are in one row, layer after layer, each layer as (n_in + 1, n_out): loops over a layer's units run over neighbours.
 
-A step is three passes: signals forward, slopes of log Z back to every unit, and the update of the weights. q is held as
-means and variances, which the first two passes need and which change without a division.
+A step is two passes over the weights: signals forward, and their update, before which slopes of log Z go back to every
+unit. q is held as means and variances, which both passes need and which change without a division; a datum's cavity
+takes its place while the datum is looked at. Loops have no branches but selections, and write where they read, so that
+they become vector instructions.
 """
 
 import math
 from typing import Any
 
-import numpy as np
 from numba import njit
 
-from cavity.factors import varying_noise
+from cavity.factors.network_noise import FAST, changing_noise, compiled, constant_noise
+from cavity.factors.rectified import rectify
 
-NODES, LOG_WEIGHTS, LIMIT = varying_noise.NODES, np.log(varying_noise.WEIGHTS), varying_noise.LIMIT
 NOWHERE, IMPLIED, OWN = 0, 1, 2  # where a datum's site is: not kept; (q − prior)/N, never formed; in its own row
-SQRT_HALF = math.sqrt(0.5)
-DENSITY_AT_ZERO = 1 / math.sqrt(2 * math.pi)
-FAST = {"contract", "reassoc", "nsz", "arcp"}  # sums in any order; NaN and infinity keep their meaning
-compiled = njit(fastmath=FAST, nogil=True, cache=True)
-
-
-@compiled
-def rectify(n: int, mean: Any, variance: Any, out_mean: Any, out_variance: Any, above: Any, density: Any) -> None:
-    """Mean and variance of max(a, 0) of each unit, P(a > 0), and the density of a at zero.
-
-    With r = m/s, u = φ(r) + r Φ(r) is the mean over s, d = u − r that of max(−a, 0), and the variance over s² is
-    Φ(r) − u d. The smaller of u and d is formed first.
-    """
-    for j in range(n):
-        scale = math.sqrt(variance[j])
-        ratio = mean[j] / scale
-        size = abs(ratio)
-        at_zero = DENSITY_AT_ZERO * math.exp(-0.5 * ratio * ratio)
-        tail = 0.5 * math.erfc(SQRT_HALF * size)
-        smaller = at_zero - size * tail
-        positive = ratio > 0
-        up = smaller + ratio if positive else smaller
-        down = smaller if positive else smaller - ratio
-        inside = 1.0 - tail if positive else tail
-        out_mean[j] = scale * up
-        out_variance[j] = variance[j] * max(inside - up * down, 0.0)
-        above[j] = inside
-        density[j] = at_zero / scale
+inlined = njit(fastmath=FAST, error_model="numpy", nogil=True, inline="always")
 
 
 @compiled
@@ -52,37 +26,15 @@ def forward(sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, work: Any
     """Mean and variance of every layer's sums, its inputs, and what the way back needs, all left in `work`."""
     in_mean, in_variance, total, spread, above, density = work[0], work[1], work[2], work[3], work[4], work[5]
     depth = len(sizes) - 1
-    for i in range(sizes[0]):
-        in_mean[0, i] = x[i]
-        in_variance[0, i] = 0.0
+    in_mean[0, : sizes[0]] = x
     for layer in range(depth):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
-        scale = 1.0 / math.sqrt(n_in)
-        in_mean[layer, n_in - 1] = 1.0  # for the bias
-        in_variance[layer, n_in - 1] = 0.0
-        for j in range(n_out):
-            total[layer, j] = 0.0
-            spread[layer, j] = 0.0
-        if n_out == 1:
-            first, second = 0.0, 0.0
-            for i in range(n_in):
-                w, z, s = mean[start + i], in_mean[layer, i], in_variance[layer, i]
-                first += w * z
-                second += w * w * s + variance[start + i] * (z * z + s)
-            total[layer, 0], spread[layer, 0] = scale * first, scale * scale * second
+        in_mean[layer, n_in - 1], in_variance[layer, n_in - 1] = 1.0, 0.0  # for the bias
+        w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
+        if layer == 0:
+            known_sums(w, v, in_mean[0], total[0], spread[0])
         else:
-            for i in range(n_in):
-                z, s, here = scale * in_mean[layer, i], scale * scale * in_variance[layer, i], start + i * n_out
-                both = z * z + s
-                if layer == 0:
-                    for j in range(n_out):
-                        total[layer, j] += mean[here + j] * z
-                        spread[layer, j] += variance[here + j] * both
-                else:
-                    for j in range(n_out):
-                        w = mean[here + j]
-                        total[layer, j] += w * z
-                        spread[layer, j] += w * w * s + variance[here + j] * both
+            sums(w, v, in_mean[layer], in_variance[layer], total[layer], spread[layer])
         if layer < depth - 1:
             rectify(
                 n_out,
@@ -95,9 +47,62 @@ def forward(sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, work: Any
             )
 
 
+@inlined
+def matrix(row: Any, start: int, n_in: int, n_out: int) -> Any:
+    """A layer's part of a row of all weights."""
+    return row[start : start + n_in * n_out].reshape(n_in, n_out)
+
+
+@compiled
+def known_sums(mean: Any, variance: Any, z: Any, total: Any, spread: Any) -> None:
+    """Of inputs without variance, two at a time: sums are written half as often."""
+    n_in, n_out = mean.shape
+    scale = 1.0 / math.sqrt(n_in)
+    odd = n_in % 2
+    a, b = (scale * z[0], scale * scale * z[0] * z[0]) if odd else (0.0, 0.0)
+    for j in range(n_out):
+        total[j] = a * mean[0, j]
+        spread[j] = b * variance[0, j]
+    for pair in range(n_in // 2):
+        i = 2 * pair + odd
+        w, x, v, u = mean[i], mean[i + 1], variance[i], variance[i + 1]
+        a, b = scale * z[i], scale * z[i + 1]
+        c, d = a * a, b * b
+        for j in range(n_out):
+            total[j] += a * w[j] + b * x[j]
+            spread[j] += c * v[j] + d * u[j]
+
+
+@compiled
+def sums(mean: Any, variance: Any, z: Any, s: Any, total: Any, spread: Any) -> None:
+    """Of inputs of mean z and variance s."""
+    n_in, n_out = mean.shape
+    scale = 1.0 / math.sqrt(n_in)
+    if n_out == 1:
+        first, second = 0.0, 0.0
+        for i in range(n_in):
+            w = mean[i, 0]
+            first += w * z[i]
+            second += w * w * s[i] + variance[i, 0] * (z[i] * z[i] + s[i])
+        total[0], spread[0] = scale * first, scale * scale * second
+        return
+    for j in range(n_out):
+        total[j], spread[j] = 0.0, 0.0
+    for i in range(n_in):
+        a, b = scale * z[i], scale * scale * s[i]
+        both = a * a + b
+        for j in range(n_out):
+            w = mean[i, j]
+            total[j] += w * a
+            spread[j] += w * w * b + variance[i, j] * both
+
+
 @compiled
 def backward(sizes: Any, starts: Any, mean: Any, variance: Any, work: Any) -> None:
-    """From the outputs' slopes of log Z those of every unit's sum, scaled as the weights below it need them."""
+    """From the outputs' slopes of log Z those of every unit's sum, scaled as the weights below it need them.
+
+    In the first layer the curvature takes the place of the slope in the variance.
+    """
     in_mean, above, density, by_mean, by_variance = work[0], work[4], work[5], work[6], work[7]
     for layer in range(len(sizes) - 2, -1, -1):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
@@ -105,161 +110,217 @@ def backward(sizes: Any, starts: Any, mean: Any, variance: Any, work: Any) -> No
         for j in range(n_out):
             by_mean[layer, j] *= scale
             by_variance[layer, j] *= scale * scale
-        if layer == 0:
-            break
-        for i in range(n_in - 1):
-            first, second, third, here = 0.0, 0.0, 0.0, start + i * n_out
+        if layer == 0:  # inputs are known: a weight's curvature is that of a weight on an input of one, times z²
             for j in range(n_out):
-                w, v, g = mean[here + j], variance[here + j], by_variance[layer, j]
-                first += w * by_mean[layer, j]
-                second += v * g
-                third += (w * w + v) * g
-            to_mean = first + 2.0 * in_mean[layer, i] * second
-            p, f, m = above[layer - 1, i], density[layer - 1, i], in_mean[layer, i]
-            by_mean[layer - 1, i] = to_mean * p + third * 2.0 * m * (1.0 - p)
-            by_variance[layer - 1, i] = 0.5 * to_mean * f + third * (p - m * f)
-
-
-@njit(fastmath=FAST, nogil=True, inline="always")
-def tilt(w: float, v: float, z: float, s: float, by_mean: float, by_variance: float) -> tuple[float, float, float]:
-    """For a weight N(w, v) on an input of mean z and variance s: ∂log Z, its curvature h, and 1 − v h."""
-    slope = by_mean * z + 2.0 * w * by_variance * s
-    bend = slope * slope - 2.0 * by_variance * (z * z + s)
-    return slope, bend, 1.0 - v * bend
+                by_variance[0, j] = by_mean[0, j] * by_mean[0, j] - 2.0 * by_variance[0, j]
+        else:
+            below = in_mean[layer], above[layer - 1], density[layer - 1], by_mean[layer - 1], by_variance[layer - 1]
+            w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
+            slopes(w, v, by_mean[layer], by_variance[layer], below[0], below[1], below[2], below[3], below[4])
 
 
 @compiled
-def update(sizes: Any, starts: Any, work: Any, from_mean: Any, from_variance: Any, mean: Any, variance: Any) -> None:
+def slopes(
+    mean: Any, variance: Any, by_mean: Any, by_variance: Any, z: Any, above: Any, density: Any, out_mean: Any,
+    out_variance: Any,
+) -> None:  # fmt: skip
+    """Through a layer and the rectifiers below it."""
+    n_in, n_out = mean.shape
+    if n_out == 1:
+        g, c = by_mean[0], by_variance[0]
+        for i in range(n_in - 1):
+            w, v = mean[i, 0], variance[i, 0]
+            out_mean[i], out_variance[i] = through(w * g, v * c, (w * w + v) * c, z[i], above[i], density[i])
+        return
+    for i in range(n_in - 1):
+        first, second, third = 0.0, 0.0, 0.0
+        for j in range(n_out):
+            w, v, c = mean[i, j], variance[i, j], by_variance[j]
+            first += w * by_mean[j]
+            second += v * c
+            third += (w * w + v) * c
+        out_mean[i], out_variance[i] = through(first, second, third, z[i], above[i], density[i])
+
+
+@inlined
+def through(first: float, second: float, third: float, z: float, p: float, f: float) -> tuple[float, float]:
+    """Slopes in mean and variance of a sum, from those in a rectified one."""
+    to_mean = first + 2.0 * z * second
+    return to_mean * p + third * 2.0 * z * (1.0 - p), 0.5 * to_mean * f + third * (p - z * f)
+
+
+@inlined
+def tilt(w: float, z: float, s: float, by_mean: float, by_variance: float) -> tuple[float, float]:
+    """For a weight of mean w on an input of mean z and variance s: ∂log Z and its curvature h."""
+    slope = by_mean * z + 2.0 * w * by_variance * s
+    return slope, slope * slope - 2.0 * by_variance * (z * z + s)
+
+
+@inlined
+def moved(w: float, v: float, slope: float, bend: float) -> tuple[float, float]:
+    """Mean and variance of the tilted distribution, or the cavity's where it has none."""
+    left = 1.0 - v * bend
+    good = left > 0.0
+    return w + v * (slope if good else 0.0), v * (left if good else 1.0)  # factors are selected, lest stores be
+
+
+@compiled
+def update(sizes: Any, starts: Any, work: Any, mean: Any, variance: Any) -> None:
     """Moments of every weight's tilted distribution, from its cavity's; a weight that has none keeps the cavity's."""
-    in_mean, in_variance, by_mean, by_variance = work[0], work[1], work[6], work[7]
     for layer in range(len(sizes) - 1):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
-        if n_out == 1:
-            g, c = by_mean[layer, 0], by_variance[layer, 0]
-            for i in range(n_in):
-                w, v = from_mean[start + i], from_variance[start + i]
-                slope, _, left = tilt(w, v, in_mean[layer, i], in_variance[layer, i], g, c)
-                mean[start + i] = w + v * slope if left > 0.0 else w
-                variance[start + i] = v * left if left > 0.0 else v
-            continue
+        z, s, g, c = work[0, layer], work[1, layer], work[6, layer], work[7, layer]
+        w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
+        if layer == 0:
+            move(z, None, g, c, w, v)
+        else:
+            move(z, s, g, c, w, v)
+
+
+@compiled
+def move(z: Any, s: Any, by_mean: Any, by_variance: Any, mean: Any, variance: Any) -> None:
+    """The same of one layer; `s` is None where the inputs are known."""
+    n_in, n_out = mean.shape
+    if s is not None and n_out == 1:
+        g, c = by_mean[0], by_variance[0]
         for i in range(n_in):
-            z, s, here = in_mean[layer, i], in_variance[layer, i], start + i * n_out
-            for j in range(n_out):
-                w, v = from_mean[here + j], from_variance[here + j]
-                slope, _, left = tilt(w, v, z, s, by_mean[layer, j], by_variance[layer, j])
-                mean[here + j] = w + v * slope if left > 0.0 else w
-                variance[here + j] = v * left if left > 0.0 else v
+            slope, bend = tilt(mean[i, 0], z[i], s[i], g, c)
+            mean[i, 0], variance[i, 0] = moved(mean[i, 0], variance[i, 0], slope, bend)
+        return
+    for i in range(n_in):
+        for j in range(n_out):
+            if s is None:
+                slope, bend = z[i] * by_mean[j], z[i] * z[i] * by_variance[j]
+            else:
+                slope, bend = tilt(mean[i, j], z[i], s[i], by_mean[j], by_variance[j])
+            mean[i, j], variance[i, j] = moved(mean[i, j], variance[i, j], slope, bend)
+
+
+@compiled
+def update_tied(
+    sizes: Any, starts: Any, work: Any, mean: Any, variance: Any, rest: float, shift: Any, precision: Any
+) -> None:
+    """As `update`, and at once the next datum's cavity, rest · q + (shift, precision): a pass of its own takes longer.
+
+    A shift that is zero everywhere, as it is unless the prior is an earlier posterior, is None, and not read.
+    """
+    for layer in range(len(sizes) - 1):
+        n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
+        z, s, g, c = work[0, layer], work[1, layer], work[6, layer], work[7, layer]
+        w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
+        p, part = matrix(precision, start, n_in, n_out), None
+        if shift is not None:
+            part = matrix(shift, start, n_in, n_out)
+        if layer == 0:
+            move_tied(z, None, g, c, w, v, rest, part, p)
+        else:
+            move_tied(z, s, g, c, w, v, rest, part, p)
+
+
+@compiled
+def move_tied(
+    z: Any, s: Any, by_mean: Any, by_variance: Any, mean: Any, variance: Any, rest: float, shift: Any, precision: Any
+) -> None:
+    """The same of one layer."""
+    n_in, n_out = mean.shape
+    if s is not None and n_out == 1:
+        g, c = by_mean[0], by_variance[0]
+        for i in range(n_in):
+            slope, bend = tilt(mean[i, 0], z[i], s[i], g, c)
+            w, v = moved(mean[i, 0], variance[i, 0], slope, bend)
+            over, w = 1.0 / (rest + v * precision[i, 0]), rest * w
+            if shift is not None:
+                w += v * shift[i, 0]
+            mean[i, 0], variance[i, 0] = w * over, v * over
+        return
+    for i in range(n_in):
+        for j in range(n_out):
+            if s is None:
+                slope, bend = z[i] * by_mean[j], z[i] * z[i] * by_variance[j]
+            else:
+                slope, bend = tilt(mean[i, j], z[i], s[i], by_mean[j], by_variance[j])
+            w, v = moved(mean[i, j], variance[i, j], slope, bend)
+            over, w = 1.0 / (rest + v * precision[i, j]), rest * w
+            if shift is not None:
+                w += v * shift[i, j]
+            mean[i, j], variance[i, j] = w * over, v * over
+
+
+@compiled
+def decay(mean: Any, variance: Any, rest: float, shift: Any, precision: Any) -> None:
+    """The first datum's cavity, rest · q + (shift, precision)."""
+    for i in range(len(mean)):
+        over, w = 1.0 / (rest + variance[i] * precision[i]), rest * mean[i]
+        if shift is not None:
+            w += variance[i] * shift[i]
+        mean[i], variance[i] = w * over, variance[i] * over
+
+
+@compiled
+def remove(mean: Any, variance: Any, site_shift: Any, site_precision: Any, free: Any) -> None:
+    """The cavity of a datum with its own site; weights that have none stay as they are, and are marked."""
+    for i in range(len(mean)):
+        w, v = mean[i], variance[i]
+        left = 1.0 - v * site_precision[i]
+        good = left > 0.0
+        over = 1.0 / (left if good else 1.0)
+        mean[i] = (w - v * site_shift[i]) * over if good else w
+        variance[i] = v * over
+        free[i] = 1.0 if good else 0.0
 
 
 @compiled
 def update_own(
-    sizes: Any, starts: Any, work: Any, from_mean: Any, from_variance: Any, free: Any, mean: Any, variance: Any,
-    site_shift: Any, site_precision: Any,
-) -> None:  # fmt: skip
-    """The same, and the site of every weight; one that has no cavity keeps its site and moments."""
-    in_mean, in_variance, by_mean, by_variance = work[0], work[1], work[6], work[7]
-    for layer in range(len(sizes) - 1):
-        n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
-        for i in range(n_in):
-            z, s, here = in_mean[layer, i], in_variance[layer, i], start + i * n_out
-            for j in range(n_out):
-                at = here + j
-                w, v = from_mean[at], from_variance[at]
-                slope, bend, left = tilt(w, v, z, s, by_mean[layer, j], by_variance[layer, j])
-                good = left > 0.0
-                over = 1.0 / left if good else 0.0
-                keep = free[at] == 0
-                site_precision[at] = site_precision[at] if keep else bend * over
-                site_shift[at] = site_shift[at] if keep else (slope + w * bend) * over
-                mean[at] = mean[at] if keep else (w + v * slope if good else w)
-                variance[at] = variance[at] if keep else (v * left if good else v)
-
-
-@compiled
-def add_sites(
-    sizes: Any, starts: Any, work: Any, from_mean: Any, from_variance: Any, weight: float, shift: Any, precision: Any
+    sizes: Any, starts: Any, work: Any, free: Any, mean: Any, variance: Any, site_shift: Any, site_precision: Any
 ) -> None:
-    """Add the site of every weight, times the weight of the datum, to sums over a batch."""
-    in_mean, in_variance, by_mean, by_variance = work[0], work[1], work[6], work[7]
+    """As `update`, and the site of every weight; one that has no cavity keeps its site and moments."""
     for layer in range(len(sizes) - 1):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
+        z, s, g, c = work[0, layer], work[1, layer], work[6, layer], work[7, layer]
+        w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
+        shift, precision = matrix(site_shift, start, n_in, n_out), matrix(site_precision, start, n_in, n_out)
+        if layer == 0:
+            move_own(z, None, g, c, matrix(free, start, n_in, n_out), w, v, shift, precision)
+        else:
+            move_own(z, s, g, c, matrix(free, start, n_in, n_out), w, v, shift, precision)
+
+
+@compiled
+def move_own(
+    z: Any, s: Any, by_mean: Any, by_variance: Any, free: Any, mean: Any, variance: Any, site_shift: Any,
+    site_precision: Any,
+) -> None:  # fmt: skip
+    """The same of one layer."""
+    n_in, n_out = mean.shape
+    if s is not None and n_out == 1:
+        g, c = by_mean[0], by_variance[0]
         for i in range(n_in):
-            z, s, here = in_mean[layer, i], in_variance[layer, i], start + i * n_out
-            for j in range(n_out):
-                w, v = from_mean[here + j], from_variance[here + j]
-                slope, bend, left = tilt(w, v, z, s, by_mean[layer, j], by_variance[layer, j])
-                over = weight / left if left > 0.0 else 0.0
-                precision[here + j] += bend * over
-                shift[here + j] += (slope + w * bend) * over
+            slope, bend = tilt(mean[i, 0], z[i], s[i], g, c)
+            mean[i, 0], variance[i, 0], site_shift[i, 0], site_precision[i, 0] = matched(
+                mean[i, 0], variance[i, 0], slope, bend, free[i, 0], site_shift[i, 0], site_precision[i, 0]
+            )
+        return
+    for i in range(n_in):
+        for j in range(n_out):
+            if s is None:
+                slope, bend = z[i] * by_mean[j], z[i] * z[i] * by_variance[j]
+            else:
+                slope, bend = tilt(mean[i, j], z[i], s[i], by_mean[j], by_variance[j])
+            mean[i, j], variance[i, j], site_shift[i, j], site_precision[i, j] = matched(
+                mean[i, j], variance[i, j], slope, bend, free[i, j], site_shift[i, j], site_precision[i, j]
+            )
 
 
-@compiled
-def rises(square: float, variance: float, shape: float, rate: float) -> tuple[float, float]:
-    """`gamma_noise.rises` at power one, from the square of the residual."""
-    step0, step1 = rate / ((shape - 1.0) * shape), rate / (shape * (shape + 1.0))
-    total0, total1, total2 = variance + rate / (shape - 1.0), variance + rate / shape, variance + rate / (shape + 1.0)
-    first = -0.5 * math.log1p(-step0 / total0) - 0.5 * square * step0 / (total0 * total1)
-    second = -0.5 * math.log1p(-step1 / total1) - 0.5 * square * step1 / (total1 * total2)
-    return first, second
-
-
-@compiled
-def site_of_rises(shape: float, rate: float, first: float, second: float) -> tuple[float, float]:
-    """`gamma_noise.site_of_rises` at power one."""
-    bend = math.expm1(second - first)
-    spread = bend + (1.0 + bend) / shape
-    more = -(shape + 1.0) * bend / spread
-    scale = more / shape * math.exp(-first) + math.expm1(-first)
-    if shape > 1.0 and spread > 0.0 and 1.0 < shape + more < math.inf and 0.0 < 1.0 + scale < math.inf:
-        return more, rate * scale
-    return 0.0, 0.0
-
-
-@compiled
-def constant_noise(work: Any, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
-    """log Z, with its slopes in the output's moments left in `work`, and what it says of the noise."""
-    residual, variance = y - work[2, last, 0], work[3, last, 0]
-    total = variance + rate / (shape - 1.0)
-    ratio = residual / total
-    work[6, last, 0], work[7, last, 0] = ratio, 0.5 * (ratio * ratio - 1.0 / total)
-    first, second = rises(residual * residual, variance, shape, rate)
-    more, scale = site_of_rises(shape, rate, first, second)
-    return -0.5 * (math.log(2.0 * math.pi * total) + residual * ratio), more, scale
-
-
-@compiled
-def changing_noise(work: Any, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
-    """The same where a second output is the logarithm of the noise's size: see `varying_noise`."""
-    residual, variance, middle, width = y - work[2, last, 0], work[3, last, 0], work[2, last, 1], work[3, last, 1]
-    square, reach, top = residual * residual, math.sqrt(width), -math.inf
-    logs, size, bent = np.empty(len(NODES)), np.empty(len(NODES)), np.empty(len(NODES))
-    for k in range(len(NODES)):
-        bounded = math.tanh((middle + reach * NODES[k]) / LIMIT)
-        size[k], bent[k] = math.exp(LIMIT * bounded), 1.0 - bounded * bounded
-        total = variance + size[k] * rate / (shape - 1.0)
-        logs[k] = LOG_WEIGHTS[k] - 0.5 * (math.log(2.0 * math.pi * total) + square / total)
-        top = max(top, logs[k])
-    whole = 0.0
-    for k in range(len(NODES)):
-        whole += math.exp(logs[k] - top)
-    by_mean, by_variance, by_middle, by_width, once = 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(len(NODES)):
-        share = math.exp(logs[k] - top) / whole
-        spread = size[k] * rate / (shape - 1.0)
-        total = variance + spread
-        slope = 0.5 * (square / total - 1.0) / total
-        by_mean += share * residual / total
-        by_variance += share * slope
-        by_middle += share * slope * spread * bent[k]
-        by_width += share * slope * spread * bent[k] * NODES[k] / (2.0 * reach)
-        once += share * math.expm1(rises(square, variance, shape, rate * size[k])[0])
-    once, twice = math.log1p(once), 0.0
-    for k in range(len(NODES)):
-        first, second = rises(square, variance, shape, rate * size[k])
-        twice += math.exp(logs[k] - top + first - once) / whole * math.expm1(second)
-    work[6, last, 0], work[7, last, 0], work[6, last, 1], work[7, last, 1] = by_mean, by_variance, by_middle, by_width
-    more, scale = site_of_rises(shape, rate, once, math.log1p(twice))
-    return top + math.log(whole), more, scale
+@inlined
+def matched(
+    w: float, v: float, slope: float, bend: float, new: float, shift: float, precision: float
+) -> tuple[float, float, float, float]:
+    """Mean and variance of the tilted distribution and its site; where `new` is not one but zero, all as they were."""
+    good = 1.0 - v * bend > 0.0
+    slope, bend = (slope if good else 0.0), (bend if good else 0.0)
+    over, old = new / (1.0 - v * bend), 1.0 - new
+    moments = w + v * (new * slope), v * (1.0 - new * (v * bend))
+    return moments[0], moments[1], (slope + w * bend) * over + old * shift, bend * over + old * precision
 
 
 @compiled
@@ -281,118 +342,34 @@ def look(
 def one_by_one(
     kind: int, order: Any, X: Any, y: Any, sizes: Any, starts: Any, mean: Any, variance: Any, noise: Any,
     prior_shift: Any, prior_precision: Any, prior_noise: Any, site_shift: Any, site_precision: Any, site_noise: Any,
-    work: Any, from_mean: Any, from_variance: Any, free: Any,
+    work: Any, free: Any,
 ) -> float:  # fmt: skip
     """A sweep of steps of size one, a datum each, in place; returned is the sum of log Z from the data's cavities."""
     total, share = 0.0, 1.0 / len(order)
-    rest = 1.0 - share
-    for n in order:
-        shape, rate = noise[0], noise[1]
-        if kind == NOWHERE:
-            log_mean, more, scale = look(sizes, starts, mean, variance, X[n], y[n], shape, rate, work)
-            update(sizes, starts, work, mean, variance, mean, variance)
-        elif kind == IMPLIED:
-            for i in range(len(mean)):
-                over = 1.0 / (rest + share * variance[i] * prior_precision[i])
-                from_mean[i] = (rest * mean[i] + share * variance[i] * prior_shift[i]) * over
-                from_variance[i] = variance[i] * over
+    rest, precision = 1.0 - share, share * prior_precision
+    shift = None if prior_shift is None else share * prior_shift
+    if kind == IMPLIED:
+        decay(mean, variance, rest, shift, precision)
+    for step, n in enumerate(order):
+        shape, rate, known = noise[0], noise[1], True
+        if kind == IMPLIED:
             shape, rate = rest * shape + share * prior_noise[0], rest * rate + share * prior_noise[1]
-            log_mean, more, scale = look(sizes, starts, from_mean, from_variance, X[n], y[n], shape, rate, work)
-            update(sizes, starts, work, from_mean, from_variance, mean, variance)
-        else:
-            for i in range(len(mean)):
-                left = 1.0 - variance[i] * site_precision[n, i]
-                good = left > 0.0
-                over = 1.0 / left if good else 1.0
-                from_mean[i] = (mean[i] - variance[i] * site_shift[n, i]) * over if good else mean[i]
-                from_variance[i] = variance[i] * over
-                free[i] = good
+        elif kind == OWN:
+            remove(mean, variance, site_shift[n], site_precision[n], free)
             known = shape - site_noise[n, 0] > 1.0 and rate - site_noise[n, 1] > 0.0
             if known:
                 shape, rate = shape - site_noise[n, 0], rate - site_noise[n, 1]
-            log_mean, more, scale = look(sizes, starts, from_mean, from_variance, X[n], y[n], shape, rate, work)
-            update_own(
-                sizes, starts, work, from_mean, from_variance, free, mean, variance, site_shift[n], site_precision[n]
-            )
+        log_mean, more, scale = look(sizes, starts, mean, variance, X[n], y[n], shape, rate, work)
+        if kind == OWN:
+            update_own(sizes, starts, work, free, mean, variance, site_shift[n], site_precision[n])
             if known:
                 site_noise[n, 0], site_noise[n, 1] = more, scale
             else:
                 more, scale = 0.0, 0.0
+        elif kind == IMPLIED and step + 1 < len(order):
+            update_tied(sizes, starts, work, mean, variance, rest, shift, precision)
+        else:
+            update(sizes, starts, work, mean, variance)
         noise[0], noise[1] = shape + more, rate + scale
         total += log_mean
     return total
-
-
-@compiled
-def in_batches(
-    rows: Any, slots: Any, rates: Any, weight: Any, counts: Any, X: Any, y: Any, sizes: Any, starts: Any,
-    shift: Any, precision: Any, noise: Any, site_shift: Any, site_precision: Any, site_noise: Any,
-    filed_shift: Any, filed_precision: Any, filed_noise: Any, filed_weight: Any,
-    work: Any, from_mean: Any, from_variance: Any, free: Any, sum_shift: Any, sum_precision: Any,
-) -> tuple[float, int]:  # fmt: skip
-    """A sweep in batches whose rows share a slot, equation (5) in natural parameters, in place.
-
-    A slot past the last is remembered nowhere. Returned: the sum of log Z, and how many batches had their rate cut.
-    """
-    total, cuts, size = 0.0, 0, len(shift)
-    for b in range(len(rows)):
-        k = slots[b]
-        kept = k < len(site_shift)
-        for i in range(size):
-            left = precision[i] - (site_precision[k, i] if kept else 0.0)
-            good = left > 0.0
-            free[i] = good
-            from_variance[i] = 1.0 / left if good else 1.0 / precision[i]
-            from_mean[i] = from_variance[i] * (shift[i] - (site_shift[k, i] if kept and good else 0.0))
-            sum_shift[i], sum_precision[i] = 0.0, 0.0
-        shape, rate = noise[0], noise[1]
-        known = kept and shape - site_noise[k, 0] > 1.0 and rate - site_noise[k, 1] > 0.0
-        if known:
-            shape, rate = shape - site_noise[k, 0], rate - site_noise[k, 1]
-        used, more, scale = 0.0, 0.0, 0.0
-        for n in rows[b]:
-            if n >= len(y):
-                continue
-            log_mean, one_more, one_scale = look(sizes, starts, from_mean, from_variance, X[n], y[n], shape, rate, work)
-            add_sites(sizes, starts, work, from_mean, from_variance, weight[n], sum_shift, sum_precision)
-            total += weight[n] * log_mean
-            used += weight[n]
-            more += weight[n] * one_more
-            scale += weight[n] * one_scale
-        for i in range(size):  # from sums of sites to moves
-            if kept:
-                filed_shift[k, i] += sum_shift[i] if free[i] else used * site_shift[k, i]
-                filed_precision[k, i] += sum_precision[i] if free[i] else used * site_precision[k, i]
-                sum_shift[i] = sum_shift[i] - used * site_shift[k, i] if free[i] else 0.0
-                sum_precision[i] = sum_precision[i] - used * site_precision[k, i] if free[i] else 0.0
-        if kept:
-            filed_noise[k, 0] += more if known else used * site_noise[k, 0]
-            filed_noise[k, 1] += scale if known else used * site_noise[k, 1]
-            filed_weight[k] += used
-            more = more - used * site_noise[k, 0] if known else 0.0
-            scale = scale - used * site_noise[k, 1] if known else 0.0
-        step, tries = rates[b], 0
-        while tries < 40:
-            good = noise[0] + step * more > 1.0 and noise[1] + step * scale > 0.0
-            for i in range(size):
-                good = good and precision[i] + step * sum_precision[i] > 0.0
-            if good:
-                break
-            step *= 0.5
-            tries += 1
-        cuts += tries > 0
-        if tries == 40:
-            continue
-        over = step / counts[k] if kept else 0.0
-        for i in range(size):
-            shift[i] += step * sum_shift[i]
-            precision[i] += step * sum_precision[i]
-            if kept:
-                site_shift[k, i] += over * sum_shift[i]
-                site_precision[k, i] += over * sum_precision[i]
-        noise[0] += step * more
-        noise[1] += step * scale
-        if kept:
-            site_noise[k, 0] += over * more
-            site_noise[k, 1] += over * scale
-    return total, cuts

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from cavity.factors import gamma_noise
-from cavity.factors.network import weights_site
 from cavity.families import DiagonalGaussian, Gamma
 
 WIDEST = 1e6  # a cavity of larger variance says nothing about λ
@@ -46,8 +45,7 @@ def refine(now: Refined) -> Refined:
 
 
 def one_site(cavity: DiagonalGaussian, others: Gamma) -> tuple[DiagonalGaussian, Gamma]:
-    """The sites of N(w; 0, 1/λ) from the cavities of w and λ."""
+    """The sites of N(w; 0, 1/λ) from the cavities of w and λ: for w it is a Gaussian of λ's mean variance."""
     mean, variance = cavity.shift / cavity.precision, 1 / cavity.precision
-    log_mean = lambda mean, variance: gamma_noise.log_mean(mean, variance, others, 1.0)
-    slopes = jax.grad(log_mean, (0, 1))(mean, variance)
-    return weights_site((mean, variance), (slopes[0], slopes[1]), 1.0), gamma_noise.site(mean, variance, others, 1.0)
+    of_weight = DiagonalGaussian(0.0 * mean, 0.0 * mean + (others.shape - 1) / others.rate)
+    return of_weight, gamma_noise.site(mean, variance, others, 1.0)
