@@ -41,8 +41,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         Their moments are known in closed form.
     algorithm : str or Algorithm, default="auto"
         "ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`.
-        "auto" is EP where its sites take no more than half a gigabyte, SEP beyond. ADF grows surer with every epoch,
-        whatever the data.
+        "auto" is EP where its sites take no more than half a gigabyte, and SEP beyond or where the noise varies. ADF
+        grows surer with every epoch, whatever the data.
     n_epochs : int or "auto", default=40
         Passes over the data. "auto" goes on, for at most 100, while the log density of rows under their cavities rises:
         for EP nearly that of rows left out.
@@ -158,7 +158,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         callback: Callable[[Epoch], Any] | None = None,
     ) -> None:
         data = self._units.features(X), self._units.target(y)
-        algorithm = choose_for_network(self.algorithm, len(y), factor.n_weights, self.batch_size)
+        noise_varies = bool(self.heteroscedastic)
+        algorithm = choose_for_network(self.algorithm, len(y), factor.n_weights, self.batch_size, noise_varies)
         if algorithm.n_sites == ALL:  # before a warm-up, which may take long
             check_room(priors[0], len(y), self.site_dtype, self.site_directory)
         random = check_random_state(self.random_state)

@@ -7,7 +7,7 @@ inverse scale matrix of a component is
     R' = R_q + ts R_c + κ_q e eᵀ + t c d dᵀ − (κ_q e + tγ d)(κ_q e + tγ d)ᵀ/κ',   e = m_q − m,
 
 with numbers s, c, γ of the row: where R_q and R_c are both diagonal it is a diagonal matrix and one of rank two, whose
-determinant and inverse are known (53). Everything is formed as a difference from q.
+determinant and inverse are known (55). Everything is formed as a difference from q.
 """
 
 from typing import Any, NamedTuple

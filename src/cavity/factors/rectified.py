@@ -24,8 +24,7 @@ ROUND = 1.5 * 2.0**52  # added to a number this leaves its nearest integer in th
 straight = njit(fastmath={"contract", "nsz"}, error_model="numpy", nogil=True, cache=True)  # sums as they are written
 
 
-@intrinsic
-def power_of_two(_: Any, shifted: Any) -> Any:
+def bits_as_exponent(_: Any, shifted: Any) -> Any:
     """2^k from the bits of ROUND + 1023 + k: those of k are the exponent's."""
 
     def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
@@ -36,6 +35,9 @@ def power_of_two(_: Any, shifted: Any) -> Any:
         return builder.bitcast(bits, ir.DoubleType())
 
     return types.float64(types.float64), build
+
+
+power_of_two: Any = intrinsic(bits_as_exponent)
 
 
 @straight
