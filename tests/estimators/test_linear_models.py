@@ -149,6 +149,7 @@ def test_odds_are_as_sharp_as_the_rows_left_out_say():
     assert fit(noisy).sharpness_ < 0.9
 
 
+@pytest.mark.slow
 def test_sharpness_gathers_over_chunks():
     features = RNG.normal(size=(600, 2))
     clear = np.argmax(features @ RNG.normal(size=(2, 3)) * 4, axis=1)

@@ -36,9 +36,10 @@ def fitted():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_s_own_checks():
-    results = check_estimator(cavity.GaussianMixture(), on_fail=None)
+def test_scikit_learn_s_own_checks(n_components):
+    results = check_estimator(cavity.GaussianMixture(n_components), on_fail=None)
     assert len(results) > 40
     assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
@@ -89,6 +90,7 @@ def test_one_component_has_the_evidence_of_the_conjugate_model():
     assert model.log_evidence_ == pytest.approx(wanted - n * np.log(units.scale).sum(), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_the_evidence_knows_the_number_of_components_and_the_units():
     evidence = {j: cavity.GaussianMixture(j, linear_response=False).fit(X).log_evidence_ for j in (2, 3, 4)}
     assert evidence[3] > evidence[2] + 5
@@ -211,7 +213,7 @@ def test_algorithms_agree(fitted, algorithm):
     np.testing.assert_allclose((model.means_ - reference.means) / sd, 0.0, atol=0.15)
 
 
-def test_auto_is_ep_for_small_problems_and_sep_beyond():
+def test_auto_is_ep_for_small_problems_and_aep_beyond():
     assert choose_for_mixture("auto", (2000, 2), 3, None) == cavity.ep(200)
     assert choose_for_mixture("auto", (1400, 10), 10, None) == cavity.aep()
     assert choose_for_mixture("auto", (100_000, 2), 4, 500) == cavity.sep(500)
@@ -235,6 +237,7 @@ def test_of_several_fits_one_that_leaves_out_rows_is_not_kept(monkeypatch):
     assert model.history_.skipped[-1] == 0
 
 
+@pytest.mark.slow
 def test_labels_to_begin_with_are_those_of_the_first_chunk():
     stream = cavity.GaussianMixture(3, init=TRUTH[:40], covariance_type="spherical", linear_response=False)
     assert stream.partial_fit(X[:40]).partial_fit(X[40:]).converged_
@@ -246,6 +249,7 @@ def test_one_pass_has_a_place_to_begin():
     assert model.site_bytes_ == 0
 
 
+@pytest.mark.slow
 def test_bytes_grow_with_the_rows_only_where_each_has_a_site():
     sizes, algorithms = {}, {"ep": cavity.parallel_ep(), "sep": cavity.sep(20)}
     for algorithm in algorithms:
@@ -293,12 +297,48 @@ def test_a_cluster_very_far_away_has_intervals():
     assert np.all((upper - lower > 0.1) & (upper - lower < 1.0))
 
 
-def test_where_nothing_tells_components_apart_intervals_are_not_made_up():
+def test_where_nothing_tells_components_apart_intervals_are_wide_and_a_warning_says_more():
     points = np.random.default_rng(3).normal(size=(300, 2))
     with pytest.warns(cavity.ConvergenceWarning, match="Clusters overlap so much"):
         model = cavity.GaussianMixture(2).fit(points)
-    assert model.posterior_.correction is None
+    alone = dataclasses.replace(model.posterior_, correction=None)
+    width = lambda posterior: np.diff(posterior.interval("means"), axis=0)
+    ratio = width(model.posterior_) / width(alone)
+    assert 2 < ratio.max() < 4.5  # √20, were nothing known at all
     assert model.posterior_.sample(5)["means"].shape == (5, 2, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clusters_that_no_row_doubts(kind):
+    points = np.concatenate([X[:60] / 30, X[60:] / 30 + 20])
+    posterior = cavity.GaussianMixture(2, covariance_type=kind).fit(points).posterior_
+    np.testing.assert_allclose(posterior.correction.inflation()[1], 1.0, atol=0.1)
+
+
+def test_a_single_row_far_away_is_no_overlap():
+    points = np.concatenate([np.random.default_rng(0).normal(size=(299, 2)), [[1e6, 1e6]]])
+    with pytest.warns(cavity.ConvergenceWarning, match="lost in rounding"):
+        model = cavity.GaussianMixture(2).fit(points)
+    assert np.all(np.isfinite(model.posterior_.interval("means")))
+
+
+def test_a_fit_that_is_refused_leaves_the_model_as_it_was(fitted):
+    model = pickle.loads(pickle.dumps(fitted["full"]))
+    far = np.concatenate([7 * X[:119] + 100, [[1e15, 1e15]]])
+    with pytest.raises(ValueError, match="X must not hold rows as far"):
+        model.fit(far)
+    np.testing.assert_array_equal(model.predict_proba(NEW), fitted["full"].predict_proba(NEW))
+    model.partial_fit(X)
+    np.testing.assert_allclose(model.means_, fitted["full"].means_, atol=1.0)
+
+
+def test_regions_are_symmetric_where_clusters_overlap():
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(size=(150, 2)), np.array([3.0, 1.0]) + rng.normal(size=(150, 2))])
+    for kind in KINDS:
+        _, matrix = cavity.GaussianMixture(2, covariance_type=kind).fit(points).posterior_.region(0)
+        np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12)
+        assert np.all(np.linalg.eigvalsh(matrix) > 0)
 
 
 def test_rows_beyond_all_numbers_have_a_component(fitted):
@@ -310,9 +350,9 @@ def test_rows_beyond_all_numbers_have_a_component(fitted):
 
 
 def test_the_response_in_pieces_is_that_of_all_rows(monkeypatch, fitted):
-    whole = correction_of(fitted["full"].posterior_, fitted["full"]._flat(), X)
+    whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
     monkeypatch.setattr("cavity.estimators.mixture_model.CHUNK", 50)
-    parts = correction_of(fitted["full"].posterior_, fitted["full"]._flat(), X)
+    parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
     np.testing.assert_allclose(parts.added, whole.added, rtol=1e-8, atol=1e-12)
 
 
@@ -374,6 +414,7 @@ def test_odd_data_give_a_proper_posterior(kind, name):
         ({"weight_concentration": None}, "weight_concentration must be a positive finite number"),
         ({"mean_count": None}, "mean_count must be a positive finite number"),
         ({"evidence": None}, "evidence must be True or False"),
+        ({"init": np.zeros(120, int), "n_init": 2}, "n_init must be 1 with labels to begin with"),
         ({"evidence": False, "n_init": 2}, "n_init must be 1 with evidence=False"),
     ],
 )

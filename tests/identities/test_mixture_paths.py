@@ -1,6 +1,7 @@
 """Sums over a batch of a Gaussian mixture equal the general engine with automatic differentiation, pull by pull."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,6 +53,18 @@ def test_by_sums_and_by_each(kind, name):
     np.testing.assert_array_equal(fast.history.skipped, slow.history.skipped)
 
 
+@pytest.mark.parametrize("dim", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_the_evidence_of_many_rows_is_that_of_each(dim):
+    """Equation (55), with few degrees of freedom and rows that weigh less than one."""
+    x = np.random.default_rng(dim).normal(size=(12, dim)) + 2.0 * (np.arange(12) % 2)[:, None]
+    scale = np.stack([np.eye(dim), 0.5 * np.eye(dim)])
+    components = cavity.NormalWishart.from_parameters(np.stack([x[0], x[1]]), COUNTS, SHAPES + dim, scale)
+    prior = {"weights": cavity.Dirichlet([1.0, 2.0]), "components": components}
+    factor = cavity.factors.gaussian_mixture()
+    fit = lambda factor: cavity.fit(factor, prior, x, cavity.aep(), weights=WEIGHTS[:12]).log_evidence
+    np.testing.assert_allclose(fit(factor), fit(replace(factor, row_by_row=True)), rtol=1e-10)
+
+
 def test_a_mixture_of_any_conjugate_likelihood_is_the_same():
     prior = {"weights": cavity.Dirichlet([1.0, 2.0]), "components": COMPONENTS["full"]}
     general = cavity.factors.mixture_of(cavity.factors.gaussian_mean_precision())
@@ -60,6 +73,7 @@ def test_a_mixture_of_any_conjugate_likelihood_is_the_same():
     np.testing.assert_allclose(results[0].log_evidence, results[1].log_evidence, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_the_evidence_goes_through_a_mixture():
     factor = cavity.factors.gaussian_mixture()
     prior = lambda scale: {

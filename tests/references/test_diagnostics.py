@@ -54,6 +54,7 @@ def test_the_correction_brings_the_evidence_nearer_to_the_integral():
     assert abs(exact - model.log_evidence_ - check.correction) < 0.5 * abs(exact - model.log_evidence_)
 
 
+@pytest.mark.slow
 def test_two_halves_of_one_row_are_one_row():
     rng = np.random.default_rng(4)
     features, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)

@@ -95,7 +95,7 @@ def choose_for_network(
 ) -> Algorithm:
     """The same for networks, whose steps are the paper's: of size one, and without averaging over a sweep.
 
-    Where the noise varies, sites of single rows may take more from the weights than all others give: a shared one holds.
+    Where the noise varies, sites of single rows may take more from weights than all others give: a shared one holds.
     """
     names: dict[str, Callable[[int | None], Algorithm]] = {
         "ep": lambda size: named.ep(size or 1, rate=1.0),

@@ -22,13 +22,15 @@ from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
 # from the middle, in units of the data's spread: half of the digits are left in squares; squares of squares are numbers
-FARTHEST = {"full": 1e7, "diag": 1e60, "spherical": 1e60}
+SPREADS = {"full": 1e7, "diag": 1e60, "spherical": 1e60}
 COVARIANCE_TYPES = ("full", "diag", "spherical")
-
-
 TOO_MUCH_OVERLAP = (
-    "Clusters overlap so much that linear response has no answer: credible intervals are those of the posterior "
-    "family, and too narrow. Fewer components, or linear_response=False if only predictions matter, avoid this."
+    "Clusters overlap so much that rows hardly tell them apart: credible intervals are too narrow. Fewer components, "
+    "or linear_response=False if only predictions matter, avoid this."
+)
+LOST_IN_ROUNDING = (
+    "What overlapping clusters add to credible intervals is lost in rounding, as where a component has one row far "
+    "from all others: intervals are those of the posterior family. Remove such rows, or set linear_response=False."
 )
 
 
@@ -55,7 +57,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         evidence: whether `log_evidence_` is formed, by one more pass over the rows; without it it is NaN.
         batch_size: rows at a time, for "ep", "sep", "adf", "dsep", "power-ep", "vmp" and "svi".
         forgetting: share of what is known that `partial_fit` forgets with every chunk.
+        max_sweeps: passes over the rows at most; by default 1 for "adf" and 500 otherwise.
         tol: stop when a sweep moves the posterior by less than this many standard deviations.
+        random_state: an integer, a RandomState or None, for beginnings and the order of rows.
 
     >>> import numpy as np
     >>> from cavity import GaussianMixture
@@ -113,18 +117,21 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64)
         self._check_parameters()
         self._check_init(len(X))
-        self._units = Units.of(X, common=self.covariance_type == "spherical")
-        self._belief = self._prior()
-        self._from_prior(self._units.to_fit(X))
+        units, belief = Units.of(X, common=self.covariance_type == "spherical"), self._prior()
+        self._from_prior(units, belief, units.to_fit(X))
         if self.linear_response and self.converged_ and self.n_components > 1:
-            correction = correction_of(self.posterior_, self._flat(), X)
+            correction = correction_of(self.posterior_, belief.flat(self.n_features_in_), X)
             self.posterior_ = dataclasses.replace(self.posterior_, correction=correction)
-            if correction is None:
-                warnings.warn(TOO_MUCH_OVERLAP, ConvergenceWarning, stacklevel=2)
+            if correction is None or correction.too_small:
+                message = LOST_IN_ROUNDING if correction is None else TOO_MUCH_OVERLAP
+                warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from further rows: the posterior so far is their prior. The first chunk sets units and clusters."""
+        """Learn from further rows: the posterior so far is their prior.
+
+        The first chunk sets the prior, the units and where components begin, and parameters of these stay as they were.
+        """
         first = not hasattr(self, "posterior_")
         X = validate_data(self, X, dtype=np.float64, reset=first)
         self._check_parameters()
@@ -132,43 +139,47 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             self._check_first(X)
             return self.fit(X)
         self._check_unchanged()
-        start, Z = self._flat(), self._units.to_fit(X)
+        units, start = self.posterior_.units, self._belief.flat(self.n_features_in_)
+        Z = units.to_fit(X)
         self._check_spread(Z)
         known = start + (1 - self.forgetting) * (self.posterior_.family - start)
-        result = self._fit(known, Z, None, check_random_state(self.random_state))
-        self._publish(result, self.log_evidence_ + self._log_evidence(result, len(X)))
+        result = self._fit(known, Z, None, self._belief, check_random_state(self.random_state))
+        self._publish(result, units, self.log_evidence_ + log_evidence_of(result, units, len(X)))
         return self
 
     def _check_spread(self, Z: np.ndarray) -> None:
         """Covariances of rows near and very far have more than the sixteen digits of float64."""
         row, farthest = int(np.argmax(np.max(np.abs(Z), axis=1))), float(np.max(np.abs(Z)))
-        if farthest > FARTHEST[self.covariance_type]:
-            way_out = ", or use covariance_type='diag'" if farthest <= FARTHEST["diag"] else ""
+        if farthest > SPREADS[self.covariance_type]:
+            way_out = ", or use covariance_type='diag'" if farthest <= SPREADS["diag"] else ""
             raise ValueError(
                 f"X must not hold rows as far from the others as row {row}, {farthest:.0e} times their spread: a "
                 f"covariance matrix of both cannot be held in float64. Remove such rows{way_out}."
             )
 
-    def _from_prior(self, Z: np.ndarray) -> None:
+    def _from_prior(self, units: Units, belief: Prior, Z: np.ndarray) -> None:
         """The best of several fits, components in the order of their weights."""
         self._check_spread(Z)
         rng = check_random_state(self.random_state)
-        prior, results = self._flat(), []
-        for _ in range(self.n_init if isinstance(self.init, str) else 1):
+        prior, results = belief.flat(Z.shape[1]), []
+        for _ in range(self.n_init):
             labels = first_labels(Z, self.n_components, self.init, rng)
-            results.append(self._fit(prior, Z, labels, rng))
+            results.append(self._fit(prior, Z, labels, belief, rng))
         best = max(results, key=lambda result: (not result.history.skipped[-1], self._trust(result)))
         order = np.argsort(-best.posterior["weights"].concentration, kind="stable")
-        evidence = self._log_evidence(best, len(Z)) + self._log_orders(best.posterior)
-        self._publish(best, evidence, order)
+        evidence = log_evidence_of(best, units, len(Z)) + self._log_orders(best.posterior)
+        self._belief = belief
+        self._publish(best, units, evidence, order)
 
-    def _fit(self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, rng: np.random.RandomState) -> Result:
+    def _fit(
+        self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, belief: Prior, rng: np.random.RandomState
+    ) -> Result:
         """One fit; ADF has no sites to begin with, so that its prior means are moved instead."""
         algorithm = choose_for_mixture(self.algorithm, Z.shape, self.n_components, self.batch_size)
         start = None if labels is None else given_labels(prior, Z, labels)
         if start is not None and algorithm.n_sites == 0:
             means = np.asarray(start["components"].mean).reshape(self.n_components, -1)
-            prior, start = self._belief.family(means), None
+            prior, start = belief.family(means), None
         return fit(
             gaussian_mixture(),
             prior,
@@ -190,14 +201,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             self.n_components, self.covariance_type, self.weight_concentration, self.mean_count, df, float(scale) ** 2
         )
 
-    def _flat(self) -> Product:
-        """The prior with all means in the middle of the data."""
-        return self._belief.family(np.zeros((self.n_components, self.n_features_in_)))
-
-    def _log_evidence(self, result: Result, n_rows: int) -> float:
-        """log Z of the data in their own units."""
-        return result.log_evidence - n_rows * float(np.sum(np.log(self._units.scale)))
-
     def _log_orders(self, q: Product) -> float:
         """log of the number of ways to name the components: q holds one of as many equal parts of the posterior.
 
@@ -213,12 +216,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     def _publish(
         self,
         result: Result,
+        units: Units,
         log_evidence: float,
         order: np.ndarray | None = None,
     ) -> None:
         """The fitted attributes."""
         q = result.posterior if order is None else take(result.posterior, order)
-        self.posterior_ = MixturePosterior.of(q, self._units)
+        self.posterior_ = MixturePosterior.of(q, units)
         self.weights_, self.means_ = self.posterior_.weights, self.posterior_.means
         self.covariances_ = self.posterior_.covariances
         self.converged_, self.n_skipped_ = result.converged, result.n_skipped
@@ -242,6 +246,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         for name in ("linear_response", "evidence"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False; got {name}={getattr(self, name)!r}.")
+        if self.n_init > 1 and not isinstance(self.init, str):
+            raise ValueError(f"n_init must be 1 with labels to begin with: fits would be alike; got {self.n_init}.")
         if self.n_init > 1 and not self.evidence:
             raise ValueError(f"n_init must be 1 with evidence=False: fits are compared by it; got {self.n_init}.")
         if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
@@ -322,6 +328,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
+
+
+def log_evidence_of(result: Result, units: Units, n_rows: int) -> float:
+    """log Z of the data in their own units."""
+    return result.log_evidence - n_rows * float(np.sum(np.log(units.scale)))
 
 
 def take(q: Product, order: np.ndarray) -> Product:

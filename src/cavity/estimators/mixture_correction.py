@@ -18,6 +18,7 @@ class Correction:
     own: np.ndarray  # Cov_q[u]
     added: np.ndarray
     n_components: int
+    too_small: bool = False  # whether clusters can hardly be told apart, and the posterior is wider still
 
     def parts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Something on the last axis of u's size as that of log weights, means and log variances."""

@@ -63,6 +63,10 @@ class Prior:
         weights = Dirichlet(np.full(self.n_components, self.concentration))
         return Product({"weights": weights, "components": self.components(means)})
 
+    def flat(self, dim: int) -> Product:
+        """With all means in the middle of the data."""
+        return self.family(np.zeros((self.n_components, dim)))
+
     def components(self, means: np.ndarray) -> Any:
         """Precisions are such that the covariance is `variance` times the unit matrix in the mean."""
         count, dim = np.full(len(means), self.mean_count), means.shape[1]

@@ -36,7 +36,7 @@ class MixturePosterior:
     correction: Correction | None = None  # what overlap adds to the spread that q itself has
 
     @classmethod
-    def of(cls, family: Product, units: Units, correction: Correction | None = None) -> "MixturePosterior":
+    def of(cls, family: Product, units: Units) -> "MixturePosterior":
         """From q in the units of the fit."""
         q = family["components"]
         mean = np.asarray(q.mean)
@@ -46,11 +46,11 @@ class MixturePosterior:
         if isinstance(q, NormalWishart):
             rate = 0.5 * (q.rate - count[:, :, None] * mean[:, :, None] * mean[:, None])
             shape = each(0.5 * (q.df - mean.shape[1] + 1))
-            return cls(family, units, "full", mean, count, shape, rate, correction)
+            return cls(family, units, "full", mean, count, shape, rate)
         rate = each(q.rate - 0.5 * q.count * np.sum(np.asarray(q.mean) ** 2, axis=-1))
         kind = "diag" if q.shift.ndim == 3 else "spherical"
         rate = rate[:, :, None] * np.eye(mean.shape[1])
-        return cls(family, units, kind, mean, count, each(q.shape), rate, correction)
+        return cls(family, units, kind, mean, count, each(q.shape), rate)
 
     @property
     def weights(self) -> np.ndarray:
@@ -64,7 +64,7 @@ class MixturePosterior:
 
     @property
     def covariances(self) -> np.ndarray:
-        """E[Σ], (J, D, D); infinite on the diagonal where the posterior is too wide to have it."""
+        """E[Σ], (J, D, D); NaN where the posterior is too wide to have it."""
         return self._squared_units() * self.rate / np.where(self.shape > 1, self.shape - 1, np.nan)[:, :, None]
 
     def _squared_units(self) -> np.ndarray:
@@ -159,11 +159,13 @@ class MixturePosterior:
         dim, shape = self.mean.shape[1], self.shape[component]
         matrix = self.rate[component] / (shape * self.count[component]) * self._squared_units()
         wider = shape / np.where(shape > 1, shape - 1, np.nan)  # a covariance is so much larger than its t's matrix
+        added = np.zeros_like(matrix)
         if self.correction is not None and np.all(shape > 1):
-            matrix = matrix + self.correction.added_to_mean(component) * self._squared_units() / wider[:, None]
+            added = self.correction.added_to_mean(component) * self._squared_units()
         if self.kind == "diag":
-            return self.means[component], stats.chi2(dim).ppf(level) * matrix * wider
-        return self.means[component], dim * stats.f(dim, 2 * shape[0]).ppf(level) * matrix
+            return self.means[component], stats.chi2(dim).ppf(level) * (matrix * wider + added)
+        scale = 1.0 if np.all(added == 0) else wider[0]
+        return self.means[component], dim * stats.f(dim, 2 * shape[0]).ppf(level) * (matrix + added / scale)
 
     def summary(self, level: float = 0.9) -> pd.DataFrame:
         """Mean, standard deviation and central credible interval of every weight, mean and variance."""

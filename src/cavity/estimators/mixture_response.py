@@ -19,7 +19,7 @@ from cavity.estimators.mixture_posterior import MixturePosterior
 from cavity.families import Product
 
 CERTAIN = 1e-6  # what is left to other components by a row whose assignment is taken for known
-MOST_LOST = 0.95  # of what is known of a direction with assignments: beyond, a first-order answer says nothing
+MOST_LOST = 0.95  # of what assignments would tell of a direction: beyond, a first-order answer says nothing
 
 
 class Block(NamedTuple):
@@ -82,7 +82,7 @@ def added_by_rows(posterior: MixturePosterior, Z: np.ndarray, j: int) -> np.ndar
     if posterior.kind == "spherical":
         return np.hstack([d, one, 0.5 * d.shape[1] * one, 0.5 * np.sum(d**2, axis=1, keepdims=True)])
     each = [d, np.ones_like(d), np.full_like(d, 0.5), 0.5 * d**2]
-    return np.stack(each, axis=-1).reshape(len(Z), -1)
+    return np.stack(each, axis=-1).reshape(len(Z), 4 * d.shape[1])
 
 
 def unknown_assignments(posterior: MixturePosterior, Z: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ def unknown_assignments(posterior: MixturePosterior, Z: np.ndarray, share: np.nd
 
 
 def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray) -> Correction | None:
-    """How much more spread the rows of X leave u than q says; None where they leave too little known for a covariance.
+    """How much more spread the rows of X leave u than q says; None where that is lost in rounding.
 
     The conjugate posterior with the responsibilities for assignments stands for what would be known with them: q itself
     holds a part of what is not known already.
@@ -119,33 +119,30 @@ def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray) ->
         return unknown_assignments(complete, to_fit(rows[unsure]), share[unsure])
 
     missing = np.asarray(sum(map(unknown, in_chunks(X))))
-    total = covariance_of(complete, missing)
-    own = covariance_of(posterior, np.zeros_like(missing))
-    if total is None or own is None:
+    try:
+        total, lost = covariance_of(complete, missing)
+        own, _ = covariance_of(posterior, np.zeros_like(missing))
+    except np.linalg.LinAlgError:
         return None
     alpha = posterior.family["weights"].concentration
     log_variance = np.log(np.einsum("jdd->jd", posterior.rate)) - digamma(posterior.shape)
     center = np.concatenate([digamma(alpha) - digamma(alpha.sum()), posterior.mean.ravel(), log_variance.ravel()])
-    return Correction(center, own, total - own, len(alpha))
+    return Correction(center, own, total - own, len(alpha), lost > MOST_LOST)
 
 
-def covariance_of(complete: MixturePosterior, missing: np.ndarray) -> np.ndarray | None:
-    """Cov[u] where so much is missing of what a complete posterior knows; None if that is nearly all of it.
+def covariance_of(complete: MixturePosterior, missing: np.ndarray) -> tuple[np.ndarray, float]:
+    """Cov[u] where so much is missing of what a complete posterior knows, and the largest part that is.
 
+    In directions in which nearly all is missing, `MOST_LOST` of it is taken: the covariance is then too small.
     Statistics are first divided by their own spread: a cluster far away has squares of its distance among them.
     """
     fisher, with_u = assembled(complete)
     spread = np.sqrt(np.diag(fisher))
-    try:
-        root = np.linalg.cholesky(fisher / np.outer(spread, spread))
-    except np.linalg.LinAlgError:
-        return None
-    lost = root.T @ (missing * np.outer(spread, spread)) @ root
-    if not np.all(np.isfinite(lost)) or np.linalg.eigvalsh(lost).max() > MOST_LOST:
-        return None
-    white = solve_triangular(root, with_u / spread[:, None], lower=True)
-    total = white.T @ np.linalg.solve(np.eye(len(lost)) - lost, white)
-    return 0.5 * (total + total.T)
+    root = np.linalg.cholesky(fisher / np.outer(spread, spread))
+    lost, directions = np.linalg.eigh(root.T @ (missing * np.outer(spread, spread)) @ root)
+    white = directions.T @ solve_triangular(root, with_u / spread[:, None], lower=True)
+    total = white.T @ (white / (1 - np.minimum(lost, MOST_LOST))[:, None])
+    return 0.5 * (total + total.T), float(lost.max())
 
 
 def assembled(posterior: MixturePosterior) -> tuple[np.ndarray, np.ndarray]:

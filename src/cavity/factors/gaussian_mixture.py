@@ -141,12 +141,13 @@ def evidence_terms(q: Any, sites: Any, model: Model, plan: Plan, *, power: float
     proper = cavity.is_proper()
     cavity = select(proper, cavity, q)
     moments = q.moments()
+    own_parts = None if power == 0 else evidence.beside(parts_of(cavity["components"]), q["components"])
 
     def chunk(rows: Array) -> tuple[Any, None]:
         weight, x = memory.weight_of(model.weight, rows), gather(model.data, rows)
         parts, x, matched, weights, log_means = factor.match(cavity, x, power)
         # at power 0 the cavity is q itself, and Σ ⟨λ̂_n, E[T]⟩ is taken of the sum
-        values = log_means if power == 0 else evidence.terms(q, parts, x, (matched, weights), weight, power)
+        values = log_means if power == 0 else evidence.terms(q, own_parts, x, (matched, weights), weight, power)
         usable = proper & jnp.isfinite(log_means) & jnp.isfinite(values)
         used = jnp.where(usable, weight, 0.0)
         own = factor.total(parts, x, matched, weights, used, power)

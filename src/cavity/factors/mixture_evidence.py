@@ -155,10 +155,13 @@ def log_mean_changed_weights(concentration: Array, power: float) -> Array:
     return (log_gamma_ratio(concentration, power) - log_gamma_ratio(total, power)) / power
 
 
-def terms(q: Any, cavity: Any, x: Array, changes: tuple[Matched, Array], weight: Array, power: float) -> Array:
-    """ℓ_α(c_n) + (A(c_n) − A(c_n + Δ_n))/α of every row, c_n = q − wΔ_n for rows of weight below one."""
+def terms(q: Any, parts: Any, x: Array, changes: tuple[Matched, Array], weight: Array, power: float) -> Array:
+    """ℓ_α(c_n) + (A(c_n) − A(c_n + Δ_n))/α of every row, c_n = q − wΔ_n for rows of weight below one.
+
+    `parts` are the components of q `beside` those of the cavity that gave the changes.
+    """
     matched, change = changes
-    parts, concentration = beside(cavity, q["components"]), jnp.asarray(q["weights"].concentration)
+    concentration = jnp.asarray(q["weights"].concentration)
     present = jnp.minimum(weight, 1.0)[:, None]
 
     def at(times: Array) -> tuple[Array, Array]:
