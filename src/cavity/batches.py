@@ -23,7 +23,8 @@ UNROLLED = 4  # columns up to which steps are written out: quicker, but programs
 @jax.custom_jvp
 def cholesky(matrix: Array) -> Array:
     """L with L Lᵀ = M for symmetric M; NaN where M is not positive definite."""
-    return one_cholesky(matrix) if matrix.ndim == 2 else many_cholesky(matrix)
+    by_lapack = matrix.ndim == 2 and matrix.shape[-1] > BLOCK  # a small one takes less time than the call of LAPACK
+    return one_cholesky(matrix) if by_lapack else many_cholesky(matrix)
 
 
 @cholesky.defjvp

@@ -19,7 +19,7 @@ from cavity.estimators.mixture_posterior import MixturePosterior
 from cavity.families import Product
 
 CERTAIN = 1e-6  # what is left to other components by a row whose assignment is taken for known
-MOST_LOST = 0.95  # of what assignments would tell of a direction: beyond, a first-order answer says nothing
+MOST_LOST = 0.99  # of what assignments would tell of a direction: beyond, a first-order answer says nothing
 
 
 class Block(NamedTuple):
