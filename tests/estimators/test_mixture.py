@@ -171,6 +171,8 @@ def test_new_rows_have_the_density_of_score_samples(fitted, kind):
     assert rows.shape == (4000, 2)
     np.testing.assert_allclose(np.bincount(components) / 4000, model.weights_, atol=0.03)
     np.testing.assert_allclose(rows[components == 0].mean(0), model.means_[0], atol=0.3)
+    spread = model.covariances_[0]
+    np.testing.assert_allclose(np.cov(rows[components == 0].T), spread, rtol=0.12, atol=0.06 * np.trace(spread))
     # E[f/p] over draws from p is the integral of f: here of densities in and around each cluster
     log_p = model.score_samples(rows)
     for j in range(3):
