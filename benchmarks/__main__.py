@@ -7,7 +7,7 @@ import platform
 import jax
 import numpy as np
 
-from benchmarks import averaged, memory, mixture, network, network_batches, sequential, sparse, tracing
+from benchmarks import averaged, memory, mixture, network, network_batches, network_options, sequential, sparse, tracing
 
 PARTS = {
     "averaged": averaged,
@@ -18,6 +18,7 @@ PARTS = {
     "mixture": mixture,
     "network": network,
     "network_batches": network_batches,
+    "network_options": network_options,
 }
 
 

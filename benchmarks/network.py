@@ -12,7 +12,7 @@ import cavity
 from benchmarks import network_reference
 from benchmarks.timing import interleaved
 from cavity.factors import network_loops as loops
-from cavity.factors.network_driver import begin, shape_of, unless_zero, work_of
+from cavity.factors.network_driver import begin, output_of, shape_of, unless_zero, work_of
 
 SIZES = {(8, 50, 1): 5000, (9, 100, 1): 5000, (90, 100, 1): 1000}
 LIMITS = {"reference": 2.0, "sep": 1.3, "ep": 2.0}
@@ -62,5 +62,18 @@ def loop(kind: int, factor: Any, q: Any, X: np.ndarray, y: np.ndarray) -> Callab
     noise = np.array([6.0, 6.0])
     order = np.arange(len(y))
     return partial(
-        loops.one_by_one, kind, order, X, y, widths, starts, mean, variance, noise, *base, *own, *work_of(factor)
+        loops.one_by_one,
+        kind,
+        output_of(factor),
+        order,
+        X,
+        y,
+        widths,
+        starts,
+        mean,
+        variance,
+        noise,
+        *base,
+        *own,
+        *work_of(factor),
     )

@@ -40,6 +40,7 @@ _ESTIMATORS = [
     "GaussianMixture",
     "GaussianRegressor",
     "LogisticClassifier",
+    "NetworkClassifier",
     "NetworkRegressor",
     "PoissonRegressor",
     "ProbitClassifier",

@@ -117,6 +117,7 @@ def test_claims_on_memory():
     assert wrong([memory.saving("kin8nm", memory.row_of(few))])
 
 
+@pytest.mark.filterwarnings("ignore:The network says the same of all rows")  # after one epoch of fifty rows
 def test_a_network_measures_its_process(tmp_path, monkeypatch):
     monkeypatch.setenv("CAVITY_DATA", str(tmp_path))
     monkeypatch.setattr(one_network, "load", refuse)

@@ -9,10 +9,13 @@ from scipy import integrate, stats
 import cavity
 from cavity.factors import gamma_noise, varying_noise
 from cavity.factors.activations import ACTIVATIONS, LEAK
-from cavity.factors.network import weights_site
-from cavity.factors.network_driver import Sweeps
-from cavity.factors.weight_prior import one_site
+from cavity.factors.network import LEAST_SHARE, weights_site
+from cavity.factors.network_driver import Sweeps, by_kernel, by_loops, refined_by_loop
+from cavity.factors.weight_prior import Refined, one_site, refine
 from cavity.families import DiagonalGaussian, Gamma
+from cavity.inference import memory
+from cavity.inference.driver import Setting
+from cavity.inference.problem import Problem
 
 ALGORITHMS = {
     "adf": cavity.adf(),
@@ -153,9 +156,24 @@ def test_a_prior_factor_is_to_a_weight_what_the_slopes_of_log_z_say():
     np.testing.assert_allclose(found.precision, wanted.precision, rtol=1e-13)
 
 
+def test_the_compiled_round_over_prior_factors_is_the_plain_one():
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(0)
+    weights = DiagonalGaussian(rng.normal(size=50), rng.uniform(0.5, 40.0, size=50))
+    sites = DiagonalGaussian(np.zeros(50), np.where(np.arange(50) == 7, 50.0, 0.4))  # the eighth has no cavity
+    now = Refined(
+        weights, Gamma(np.float64(31.0), np.float64(17.0)), sites, Gamma(*rng.uniform(0.1, 0.4, size=(2, 50)))
+    )
+    for _ in range(3):
+        wanted, found = run(refine, now), refined_by_loop(now)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+        now = wanted
+
+
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
 def test_noise_of_unknown_size_is_averaged_over(power):
-    residual, variance, noise, log_size = 0.9, 0.2, Gamma(30.0, 12.0), (0.4, 0.3)
+    residual, variance, noise, log_size = 0.9, 0.2, Gamma(30.0, 12.0), varying_noise.LogSize(0.4, 0.3)
     normal = stats.norm(log_size[0], np.sqrt(log_size[1]))
 
     def log_of_one(s):
@@ -175,7 +193,8 @@ def test_noise_of_known_size_is_noise_of_constant_size():
     noise, size = Gamma(30.0, 12.0), 0.7
     factor = np.exp(varying_noise.LIMIT * np.tanh(size / varying_noise.LIMIT))
     of_size = run(lambda: gamma_noise.site(np.float64(0.9), 0.2, Gamma(30.0, 12.0 * factor), 1.0))
-    found = run(lambda: varying_noise.site(np.float64(0.9), 0.2, (np.float64(size), 1e-20), noise, 1.0))
+    log_size = varying_noise.LogSize(np.float64(size), 1e-20)
+    found = run(lambda: varying_noise.site(np.float64(0.9), 0.2, log_size, noise, 1.0))
     np.testing.assert_allclose([found.shape, found.rate * factor], [of_size.shape, of_size.rate], rtol=1e-8)
 
 
@@ -186,19 +205,59 @@ def data():
     return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=30)
 
 
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+@pytest.mark.parametrize("mean", [-3e3, -60.0, -32.0, -29.0, -2.0, 0.0, 0.3, 7.0, 60.0])
+def test_what_a_label_says_of_an_output(mean, y):
+    compiled = pytest.importorskip("cavity.factors.network_noise")
+    work = np.zeros((8, 1, 1))
+    variance = 0.3
+    work[2, 0, 0], work[3, 0, 0] = mean, variance
+    found = compiled.label(work, 0, y), work[6, 0, 0], work[7, 0, 0]
+    with mp.workdps(800):
+        log_z = lambda m, v: mp.log(mp.erfc(-y * m / mp.sqrt(2 * (1 + v))) / 2)
+        at = mp.mpf(mean), mp.mpf(variance)
+        wanted = [log_z(*at), mp.diff(log_z, at, (1, 0)), mp.diff(log_z, at, (0, 1))]
+    np.testing.assert_allclose(found, np.array(wanted, dtype=float), rtol=2e-11, atol=1e-300)
+
+
 @pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning", "ignore::cavity.CollapseWarning")
-@pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 4, 6, 1), (3, 5, 2)])
+@pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 4, 6, 1), (3, 5, 2), "labels"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_compiled_loops_are_the_general_kernel(name, sizes, data, monkeypatch):
     pytest.importorskip("numba")
-    factor = cavity.factors.network(sizes)
+    factor = cavity.factors.network(sizes if sizes != "labels" else (3, 5, 1), labels=sizes == "labels")
+    data = (data[0], np.where(data[1] > 0, 1.0, -1.0)) if factor.labels else data
     fit = lambda: cavity.fit(
         factor, factor.prior(), data, ALGORITHMS[name], max_sweeps=3, tol=0.0, seed=1, evidence=False
     )
     fast = fit()
     monkeypatch.setattr(Sweeps, "has_loops", lambda *_: False)
     slow = fit()
-    for part in ("weights", "noise", "precision"):
+    for part in fast.posterior.parts:
         for a, b in zip(jax.tree.leaves(fast.posterior[part]), jax.tree.leaves(slow.posterior[part]), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(fast.history.change, slow.history.change, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 5, 2)])
+def test_a_row_that_holds_nearly_all_of_a_weight_leaves_it_alone(sizes, data):
+    """Compiled loops and the general kernel, from sites of which some have no cavity, or one that does not count."""
+    pytest.importorskip("numba")
+    factor, algorithm, rng = cavity.factors.network(sizes), cavity.ep(rate=1.0), np.random.default_rng(3)
+    with jax.enable_x64(True):
+        problem = Problem.of(factor, factor.prior(), data, algorithm, None, 0)
+        sweeps = Sweeps(factor, algorithm, 0)
+        state = sweeps.start(None, problem.model, True)
+        weights = state.sites["weights"]
+        weights.precision[:] = rng.uniform(0.0, 0.02, size=weights.precision.shape)
+        weights.precision[rng.integers(30, size=40), rng.integers(factor.n_weights, size=40)] = 200.0
+        state = sweeps.resume(None, problem.model, state, state.sites)
+        share = weights.precision / state.q["weights"].precision
+        assert np.sum(share > 1 - LEAST_SHARE) >= 5
+        copy = lambda: jax.tree.map(np.array, state)
+        plan = memory.plan(np.random.default_rng(0), problem.slots, 1, False)
+        setting = Setting(1.0, 1.0, False)
+        fast, _, _ = by_loops(factor, problem.model, copy(), plan, np.ones(30), setting)
+        slow, _, _ = by_kernel(factor, problem.model, copy(), plan, np.ones(30), setting)
+    for a, b in zip(jax.tree.leaves((fast.q, fast.sites)), jax.tree.leaves((slow.q, slow.sites)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)

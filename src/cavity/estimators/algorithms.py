@@ -87,16 +87,11 @@ def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int
     return pick(algorithm, {"auto": names["ep"] if small else shared, **names}, batch_size)
 
 
-BYTES_FOR_EP = 500e6  # of a network's sites
+BYTES_FOR_EP = 1e9  # of a network's sites
 
 
-def choose_for_network(
-    algorithm: Any, n_rows: int, n_weights: int, batch_size: int | None, noise_varies: bool = False
-) -> Algorithm:
-    """The same for networks, whose steps are the paper's: of size one, and without averaging over a sweep.
-
-    Where the noise varies, sites of single rows may take more from weights than all others give: a shared one holds.
-    """
+def choose_for_network(algorithm: Any, n_rows: int, n_weights: int, batch_size: int | None) -> Algorithm:
+    """The same for networks, whose steps are the paper's: of size one, and without averaging over a sweep."""
     names: dict[str, Callable[[int | None], Algorithm]] = {
         "ep": lambda size: named.ep(size or 1, rate=1.0),
         "sep": lambda size: named.sep(size or 1, rate=1.0),
@@ -106,7 +101,7 @@ def choose_for_network(
         "vmp": lambda size: named.vmp(size or 1, rate=1.0),
         "svi": lambda size: named.svi(size or 1),
     }
-    fits = batch_size is None and not noise_varies and 16 * n_rows * n_weights <= BYTES_FOR_EP
+    fits = batch_size is None and 16 * n_rows * n_weights <= BYTES_FOR_EP
     return pick(algorithm, {"auto": names["ep" if fits else "sep"], **names}, batch_size)
 
 

@@ -32,6 +32,10 @@ LOST_IN_ROUNDING = (
     "What overlapping clusters add to credible intervals is lost in rounding, as where a component has one row far "
     "from all others: intervals are those of the posterior family. Remove such rows, or set linear_response=False."
 )
+NOT_AT_ITS_END = (
+    "The fit has not converged: what overlapping clusters add to credible intervals is known only where it has, and "
+    "intervals may be too narrow. Increase max_sweeps, or set linear_response=False if only predictions matter."
+)
 
 
 class GaussianMixture(DensityMixin, BaseEstimator):
@@ -119,7 +123,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self._check_init(len(X))
         units, belief = Units.of(X, common=self.covariance_type == "spherical"), self._prior()
         self._from_prior(units, belief, units.to_fit(X))
-        if self.linear_response and self.converged_ and self.n_components > 1:
+        if not self.linear_response or self.n_components == 1:
+            return self
+        if not self.converged_:
+            warnings.warn(NOT_AT_ITS_END, ConvergenceWarning, stacklevel=2)
+        else:
             correction = correction_of(self.posterior_, belief.flat(self.n_features_in_), X)
             self.posterior_ = dataclasses.replace(self.posterior_, correction=correction)
             if correction is None or correction.too_small:

@@ -1,32 +1,21 @@
 """Bayesian neural networks for regression, on the scikit-learn contract."""
 
-import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cavity._checks import check_positive, is_integer, is_number
-from cavity.estimators.algorithms import choose_for_network
-from cavity.estimators.epochs import Epoch, Stopping
+from cavity._checks import is_integer
+from cavity.estimators.network_fit import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.estimators.regressors import Components
-from cavity.factors.activations import ACTIVATIONS
 from cavity.factors.network import Network, network
-from cavity.factors.site_storage import check_room
 from cavity.families import Product
-from cavity.inference.named import ALL, Algorithm, adf
-from cavity.inference.result import CollapseWarning, Result, Sweep
-from cavity.inference.run import fit
-
-MOST_SWEEPS = 10**9  # a callback stops before
 
 
-class NetworkRegressor(RegressorMixin, BaseEstimator):
+class NetworkRegressor(RegressorMixin, NetworkEstimator):
     """A neural network with error bars: probabilistic backpropagation by ADF, SEP or EP.
 
     Every weight has a Gaussian posterior, and the precisions of the noise and of the weights' prior are learned. There
@@ -41,8 +30,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         Their moments are known in closed form.
     algorithm : str or Algorithm, default="auto"
         "ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`.
-        "auto" is EP where its sites take no more than half a gigabyte, and SEP beyond or where the noise varies. ADF
-        grows surer with every epoch, whatever the data.
+        "auto" is EP where its sites take no more than a gigabyte, and SEP beyond or with a `batch_size`. ADF grows
+        surer with every epoch, whatever the data.
     n_epochs : int or "auto", default=40
         Passes over the data. "auto" goes on, for at most 100, while the log density of rows under their cavities rises:
         for EP nearly that of rows left out.
@@ -53,9 +42,12 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         Networks that begin at different random weights; predictions are their mixture.
     batch_size : int or None, default=None
         Rows per step of SEP, ADF and DSEP; None for one.
-    heteroscedastic : bool, default=False
+    heteroscedastic : bool, default=True
         Whether the noise depends on the input: a second output of the network is the logarithm of its variance. It
-        often foresees rows better, and sometimes fails badly: look at rows that were left out.
+        mostly foresees rows better, in log density; with constant noise the mean is often learned better.
+    unit_covariances : bool, default=False
+        Whether covariances between the units of a layer are carried with their variances: of a second hidden layer and
+        beyond, and of the two outputs where the noise varies. By the general engine, which takes many times as long.
     weight_variance : float or None, default=None
         Prior variance of the weights; None to learn it. Inputs of a layer are divided by the root of their number.
     prior_shape, prior_rate : float, default=6.0
@@ -100,7 +92,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         warm_up: int = 20,
         n_networks: int = 1,
         batch_size: int | None = None,
-        heteroscedastic: bool = False,
+        heteroscedastic: bool = True,
+        unit_covariances: bool = False,
         weight_variance: float | None = None,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
@@ -117,6 +110,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
         self.n_networks = n_networks
         self.batch_size = batch_size
         self.heteroscedastic = heteroscedastic
+        self.unit_covariances = unit_covariances
         self.weight_variance = weight_variance
         self.prior_shape = prior_shape
         self.prior_rate = prior_rate
@@ -127,7 +121,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, callback: Callable[[Epoch], Any] | None = None) -> Self:
+    def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
         """Learn from X (n_samples, n_features) and targets y.
 
         `callback` is called after every epoch of every network, but for those of the warm-up, with an `Epoch`: its
@@ -143,88 +137,29 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets the units."""
         if not hasattr(self, "posterior_"):
+            X, y = self._check_data(X, y, first=True)
+            self._check_first_chunk(X)
             return self.fit(X, y)
         X, y = self._check_data(X, y, first=False)
+        self._check_unchanged(self.posterior_)
         self._learn(self._factor(), [without_precision(q) for q in self.posterior_.networks], X, y, 0)
         return self
 
     def _learn(
-        self,
-        factor: Network,
-        priors: list[Product],
-        X: np.ndarray,
-        y: np.ndarray,
-        warm_up: int,
-        callback: Callable[[Epoch], Any] | None = None,
+        self, factor: Network, priors: list[Product], X: np.ndarray, y: np.ndarray, warm_up: int, callback: Any = None
     ) -> None:
-        data = self._units.features(X), self._units.target(y)
-        noise_varies = bool(self.heteroscedastic)
-        algorithm = choose_for_network(self.algorithm, len(y), factor.n_weights, self.batch_size, noise_varies)
-        if algorithm.n_sites == ALL:  # before a warm-up, which may take long
-            check_room(priors[0], len(y), self.site_dtype, self.site_directory)
-        random = check_random_state(self.random_state)
-        seeds = [int(random.randint(2**31)) for _ in priors]
-
-        def passes(prior: Product, algorithm: Algorithm, stop: Any, seed: int, start: Any = None) -> Result:
-            options: dict[str, Any] = {"tol": 0.0, "evidence": False, "max_sweeps": MOST_SWEEPS}
-            return fit(factor, prior, data, algorithm, seed=seed, callback=stop, start=start, **options)
-
-        def one(number: int, prior: Product, seed: int) -> Result:
-            start, last = None, Stopping(self.n_epochs)
-            if warm_up and algorithm.n_sites != 0:
-                warm = lambda sweep: sweep.number == warm_up
-                q = passes(prior, adf(self.batch_size or 1), warm, seed).posterior
-                start = Product({**prior.parts, "weights": q["weights"], "noise": q["noise"]})
-
-            def stop(sweep: Sweep) -> bool:
-                posterior = lambda: NetworkPosterior(factor, [sweep.posterior], self._units)
-                wanted = callback is not None and callback(Epoch(number, sweep.number, sweep.score, posterior))
-                return last(sweep.number, sweep.score) or bool(wanted)
-
-            return passes(prior, algorithm, stop, seed, start)
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CollapseWarning)  # of ADF, whose epochs are the user's choice
-            results = in_parallel(one, range(len(priors)), priors, seeds, n_jobs=self.n_jobs)
-        self.posterior_ = NetworkPosterior(factor, [result.posterior for result in results], self._units)
-        self.history_ = [result.history for result in results]
-        self.n_epochs_ = [result.n_sweeps for result in results]
-        self.site_bytes_ = results[0].site_bytes
-        self.n_skipped_ = sum(result.n_skipped for result in results)
+        features, target = self._units.features(X), self._units.target(y)
+        found = self._fit_networks(factor, priors, features, [target] * len(priors), self._units, warm_up, callback)
+        self.posterior_ = NetworkPosterior(factor, found, self._units)
 
     def _factor(self) -> Network:
         sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1 + self.heteroscedastic)
-        return network(sizes, self.activation, self.site_dtype, self.site_directory)
+        return network(sizes, self.activation, self.site_dtype, self.site_directory, self.unit_covariances)
 
     def _check_data(self, X: Any, y: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=first)
         self._check_parameters()
         return X, np.asarray(y, dtype=float)
-
-    def _check_parameters(self) -> None:
-        layers = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
-        if layers.ndim != 1 or len(layers) == 0 or not all(is_integer(size) and size >= 1 for size in layers):
-            raise ValueError(
-                f"hidden_layer_sizes must be positive integers, such as (50,); got {self.hidden_layer_sizes!r}."
-            )
-        if self.activation not in ACTIVATIONS:
-            listed = ", ".join(map(repr, ACTIVATIONS))
-            raise ValueError(f"activation must be one of {listed}; got {self.activation!r}.")
-        if self.n_epochs != "auto" and not (is_integer(self.n_epochs) and self.n_epochs >= 1):  # type: ignore[operator]
-            raise ValueError(f"n_epochs must be a positive integer or 'auto'; got n_epochs={self.n_epochs!r}.")
-        if not (is_integer(self.n_networks) and self.n_networks >= 1):
-            raise ValueError(f"n_networks must be a positive integer; got n_networks={self.n_networks!r}.")
-        if not (is_integer(self.warm_up) and self.warm_up >= 0):
-            raise ValueError(f"warm_up must be a non-negative integer; got warm_up={self.warm_up!r}.")
-        if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
-            raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
-        if not (is_number(self.prior_shape) and 1 < self.prior_shape < np.inf):
-            raise ValueError(f"prior_shape must be above 1, for a finite variance; got {self.prior_shape!r}.")
-        check_positive("prior_rate", self.prior_rate)
-        if not isinstance(self.heteroscedastic, bool | np.bool_):
-            raise ValueError(f"heteroscedastic must be True or False; got {self.heteroscedastic!r}.")
-        if self.weight_variance is not None:
-            check_positive("weight_variance", self.weight_variance)
 
     # -- predictions ---------------------------------------------------------------------------------------------
 
@@ -247,8 +182,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
     def log_predictive(self, X: Any, y: Any) -> np.ndarray:
         """log p(y | x, data) of each row: the mean over networks of their densities."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.posterior_.log_predictive(X, check_array(y, ensure_2d=False, dtype=np.float64))
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
+        return self.posterior_.log_predictive(X, np.asarray(y, dtype=float))
 
     def sample_posterior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draws of the function at the rows of X, without noise: (n_samples, n_rows), of all networks in turn."""
@@ -257,20 +192,3 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self.posterior_.draw_functions(X, n_samples, check_random_state(random_state).randint(2**31))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
-
-
-def without_precision(q: Product) -> Product:
-    """A posterior as the next prior: what was believed of the weights' precision is in it."""
-    return Product({"weights": q["weights"], "noise": q["noise"]})
-
-
-def in_parallel(function: Any, *arguments: Any, n_jobs: int | None) -> list[Any]:
-    """Calls at the same time: compiled loops do not hold Python's lock."""
-    count = len(arguments[0])
-    if count == 1 or n_jobs == 1:
-        return [function(*each) for each in zip(*arguments, strict=True)]
-    with ThreadPoolExecutor(n_jobs) as pool:
-        return list(pool.map(function, *arguments))

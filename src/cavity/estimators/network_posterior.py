@@ -70,7 +70,9 @@ class NetworkPosterior:
 
     @property
     def noise_std(self) -> np.ndarray:
-        """√E[1/γ] of each network: the noise where its size is one."""
+        """√E[1/γ] of each network: the noise where its size is one. Labels have none."""
+        if self.factor.labels:
+            raise ValueError("noise_std must be asked of a network for numbers: labels have no noise.")
         return self.units.y_scale * np.sqrt([float(q["noise"].rate / (q["noise"].shape - 1)) for q in self.networks])
 
     def outputs(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -116,12 +118,13 @@ def in_float64(q: Product) -> Product:
 @jax.jit
 def moments(factor: Network, q: Product, rows: Array) -> Array:
     """Mean and variance of the function and variance of the noise at each row, (3, n)."""
-    weights, noise = q["weights"], q["noise"]
+    weights = q["weights"]
+    size_one = q["noise"].rate / (q["noise"].shape - 1) if "noise" in q.parts else 0.0  # labels have no noise
 
     def one(x: Array) -> Array:
-        mean, variance = factor.output(weights.mean, weights.variance, x)
-        size = varying_noise.mean_size((mean[1], variance[1])) if len(mean) == 2 else 1.0
-        return jnp.stack([mean[0], variance[0], size * noise.rate / (noise.shape - 1)])
+        mean, variance, _ = factor.output(weights.mean, weights.variance, x)
+        size = varying_noise.mean_size(varying_noise.LogSize(mean[1], variance[1])) if len(mean) == 2 else 1.0
+        return jnp.stack([mean[0], variance[0], size * size_one])
 
     return jax.vmap(one, out_axes=1)(rows)
 

@@ -28,7 +28,7 @@ OTHER_FITS: dict[str, dict[str, Any]] = {
     "SEP, noise varies": {"algorithm": "sep", "warm_up": 20, "heteroscedastic": True},
 }
 FITS = PAPER_FITS | OTHER_FITS
-LOOKS = {"40": ("40",), "longer": ("80", "auto")}  # epochs; the paper's number first, in cells of its own
+LOOKS = {"40": ("40",), "longer": ("80", "auto")}  # epochs; longer ones of the paper's methods only
 # mean and standard error of RMSE and test log-likelihood, for ADF, SEP and EP
 PAPER = {
     "kin8nm": ((0.098, 0.0007), (0.088, 0.0009), (0.089, 0.0006), (0.896, 0.006), (1.013, 0.011), (1.005, 0.007)),
@@ -38,8 +38,7 @@ PAPER = {
     "wine_red": ((0.635, 0.0079), (0.650, 0.0082), (0.637, 0.0076), (-0.968, 0.014), (-0.976, 0.013), (-0.958, 0.011)),
 }
 HALF_DIGIT = 0.0005  # of what the paper prints
-DEFAULT = "EP after a warm-up, 40"
-CANDIDATES = (DEFAULT, "EP, noise varies, 40")  # that are held against the goals of a single default
+DEFAULT = "EP, noise varies, 40"  # that is held against the goals
 COVERED = (0.86, 0.94)
 GOALS = {"kin8nm": 1.10, "naval": 5.0, "power": -2.82, "protein": -2.90, "wine_red": -0.94}
 
@@ -57,7 +56,7 @@ def cells(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
             "seed": seed,
         }
         for group, looks in groups.items()
-        for fit in FITS
+        for fit in (PAPER_FITS if group == "longer" else FITS)
         for name in sets
     }
 
@@ -140,7 +139,7 @@ def claims_of(name: str, row: dict[str, Any]) -> list[Claim]:
             found = {key.split(", ")[1]: values[score] for key, values in row.items() if key.startswith(f"{method}, ")}
             looks = {look: value for look, value in found.items() if look != "noise varies"}
             claims.append(beside_paper(name, method, score, PAPER[name][3 * place + i], looks))
-    return [*claims, *(claim for key in CANDIDATES if key in row for claim in goals_of(name, key, row[key]))]
+    return [*claims, *(goals_of(name, row[DEFAULT]) if DEFAULT in row else ())]
 
 
 def beside_paper(name: str, method: str, score: str, paper: Any, looks: dict[str, Any]) -> Claim:
@@ -159,14 +158,14 @@ def beside_paper(name: str, method: str, score: str, paper: Any, looks: dict[str
     )
 
 
-def goals_of(name: str, key: str, scores: dict[str, Any]) -> list[Claim]:
-    """Beyond the paper."""
+def goals_of(name: str, scores: dict[str, Any]) -> list[Claim]:
+    """Of our default, beyond the paper."""
     (ours, se), (covered, _) = scores["log_likelihood"], scores["coverage"]
     bar, span = f"at least {GOALS[name]:g}", "between {:g} and {:g}".format(*COVERED)
     inside = bool(COVERED[0] <= covered <= COVERED[1])
     return [
-        Claim(f"{name}, {key}, log-likelihood", "", f"{ours:.3f} ± {se:.4f}", bar, bool(ours >= GOALS[name])),
-        Claim(f"{name}, {key}, coverage of 90 %", "", f"{covered:.3f}", span, inside),
+        Claim(f"{name}, {DEFAULT}, log-likelihood", "", f"{ours:.3f} ± {se:.4f}", bar, bool(ours >= GOALS[name])),
+        Claim(f"{name}, {DEFAULT}, coverage of 90 %", "", f"{covered:.3f}", span, inside),
     ]
 
 
@@ -229,5 +228,5 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     save(figure, path)
 
 
-SETTINGS = {"units": UNITS, "stopping": {"most": MOST, "window": WINDOW, "gain": GAIN}, "revision": 2}
+SETTINGS = {"units": UNITS, "stopping": {"most": MOST, "window": WINDOW, "gain": GAIN}, "revision": 3}
 TABLE2 = Experiment("table2", "Table 2: networks on five regression sets", SETTINGS, cells, compute, collect, draw)

@@ -32,8 +32,11 @@ class Factor(abc.ABC):
         """The site with ℓ_α(c), for factors that get both from the same work."""
         return self.site(cavity, datum, power), self.log_mean(cavity, datum, power)
 
-    def proper_parts(self, q: Any) -> Any:
-        """Which numbers of q are of a proper distribution: one answer for all, unless parts are matched alone."""
+    def proper_parts(self, q: Any, of: Any) -> Any:
+        """Which numbers of q, made of another proper one, are of a proper distribution.
+
+        One answer for all, unless parts are matched alone.
+        """
         good = q.is_proper()
         return jax.tree.map(lambda _: good, q)
 

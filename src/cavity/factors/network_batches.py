@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from cavity.factors.network_loops import inlined, matrix, through, tilt
-from cavity.factors.network_noise import changing_noise, compiled, constant_noise
+from cavity.factors.network_loops import LEAST, MOST, inlined, matrix, through, tilt
+from cavity.factors.network_noise import compiled, say
 from cavity.factors.rectified import rectify
 
 WIDEST = 32  # columns at a time: larger batches come in parts, so that signals stay in the cache
@@ -76,17 +76,15 @@ def backward(sizes: Any, starts: Any, mean: Any, variance: Any, work: Any) -> No
 
 @compiled
 def look(
-    sizes: Any, starts: Any, mean: Any, variance: Any, y: Any, weight: Any, shape: float, rate: float, work: Any
-) -> tuple[float, float, float]:
+    output: int, sizes: Any, starts: Any, mean: Any, variance: Any, y: Any, weight: Any, shape: float, rate: float,
+    work: Any,
+) -> tuple[float, float, float]:  # fmt: skip
     """Sums over the rows of log Z and of what they say of the noise; slopes are left in `work`, none of padding."""
     forward(sizes, starts, mean, variance, work)
     last, total, more, scale = len(sizes) - 2, 0.0, 0.0, 0.0
     for n in range(len(y)):
         column = work[:, :, :, n]
-        if sizes[last + 1] == 1:
-            log_mean, one_more, one_scale = constant_noise(column, last, y[n], shape, rate)
-        else:
-            log_mean, one_more, one_scale = changing_noise(column, last, y[n], shape, rate)
+        log_mean, one_more, one_scale = say(output, column, last, y[n], shape, rate)
         total += weight[n] * log_mean
         more += weight[n] * one_more
         scale += weight[n] * one_scale
@@ -127,7 +125,7 @@ def add_row(
             else:
                 slope, bend = tilt(w, z[i, n], s[i, n], by_mean[j, n], by_variance[j, n])
             left = 1.0 - v * bend
-            good = left > 0.0
+            good = 0.0 < left < MOST
             over = (weight[n] if good else 0.0) / (left if good else 1.0)
             slopes += slope * over
             bends += bend * over
@@ -157,8 +155,9 @@ def add_row_by_fours(
             over = 1.0 / (low * high)
             slopes += ((slope0 * left1 + slope1 * left0) * high + (slope2 * left3 + slope3 * left2) * low) * over
             bends += ((bend0 * left1 + bend1 * left0) * high + (bend2 * left3 + bend3 * left2) * low) * over
-            left0, left2 = (left0 if left0 < left1 else left1), (left2 if left2 < left3 else left3)
-            bad += 0.0 if left0 > 0.0 and left2 > 0.0 else 1.0
+            least = min(min(left0, left1), min(left2, left3))
+            most = max(max(left0, left1), max(left2, left3))
+            bad += 0.0 if least > 0.0 and most < MOST else 1.0
         found[0, j], found[1, j] = slopes, bends
     if bad > 0.0:
         return False
@@ -192,7 +191,7 @@ def fill(rows: Any, X: Any, y: Any, weight: Any, work: Any, targets: Any, weight
 
 @compiled
 def in_batches(
-    rows: Any, slots: Any, rates: Any, weight: Any, counts: Any, X: Any, y: Any, sizes: Any, starts: Any,
+    output: int, rows: Any, slots: Any, rates: Any, weight: Any, counts: Any, X: Any, y: Any, sizes: Any, starts: Any,
     shift: Any, precision: Any, noise: Any, site_shift: Any, site_precision: Any, site_noise: Any,
     filed_shift: Any, filed_precision: Any, filed_noise: Any, filed_weight: Any, work: Any,
 ) -> tuple[float, int]:  # fmt: skip
@@ -225,7 +224,7 @@ def in_batches(
             if count == 0:
                 continue
             score, some_more, some_scale = look(
-                sizes, starts, mean, variance, targets[:count], weights, shape, rate, work
+                output, sizes, starts, mean, variance, targets[:count], weights, shape, rate, work
             )
             add_sites(sizes, starts, work, mean, variance, weights, sum_shift, sum_precision)
             total, more, scale = total + score, more + some_more, scale + some_scale
@@ -266,7 +265,7 @@ def take_out(
     """Mean and variance of the cavity of every weight; of q where there is none, which is marked."""
     for i in range(len(shift)):
         left = precision[i] - site_precision[i]
-        good = left > 0.0
+        good = left > LEAST * precision[i]
         v = 1.0 / (left if good else precision[i])
         variance[i] = v
         mean[i] = v * (shift[i] - (site_shift[i] if good else 0.0))

@@ -25,14 +25,18 @@ from cavity.inference.evidence import Evidence
 from cavity.inference.kernel import Model
 from cavity.inference.measure import measure
 from cavity.inference.memory import Plan
-from cavity.inference.named import Algorithm
+from cavity.inference.named import ALL, Algorithm
 from cavity.inference.step import Info, State
 
 try:
     from cavity.factors import network_batches as batches
     from cavity.factors import network_loops as loops
+    from cavity.factors import network_noise as noises
+    from cavity.factors import weight_prior_loop as prior_loop
 except ImportError:  # Numba is an extra
-    loops = batches = None  # type: ignore[assignment]
+    loops = batches = noises = prior_loop = None  # type: ignore[assignment]
+
+NO_NOISE = np.array([2.0, 1.0])  # in the place of a Gamma where targets are labels: loops leave it alone
 
 
 class NetworkState(NamedTuple):
@@ -92,15 +96,20 @@ class Sweeps:
 
     def has_loops(self, rates: np.ndarray, model: Model, plan: Plan) -> bool:
         """Whether the compiled loops know this sweep."""
-        known = loops is not None and self.factor.activation == "relu" and self.algorithm.power == 1
         whole = bool(np.all(rates == 1) and np.all(model.weight == 1))
-        return known and (plan.slot.ndim == 1 or (whole and plan.rows.shape[1] == 1))
+        return has_loops(self.factor, self.algorithm) and (plan.slot.ndim == 1 or (whole and plan.rows.shape[1] == 1))
 
     def log_evidence(self, *_: Any) -> Evidence:
         return Evidence(np.nan, 0, True, "a network has no log Z: its score is Result.sampling.")
 
     def report(self) -> Report:
         return Report(np.array(self.scores), None)
+
+
+def has_loops(factor: Network, algorithm: Algorithm) -> bool:
+    """Whether there are compiled loops for rows that weigh one and, with sites of their own, steps of size one."""
+    known = loops is not None and factor.activation == "relu" and factor.units_are_independent
+    return known and algorithm.power == 1 and (algorithm.n_sites != ALL or algorithm.batch_size == 1)
 
 
 def begin(factor: Network, prior: Product, seed: int) -> Product:
@@ -117,10 +126,20 @@ def begin(factor: Network, prior: Product, seed: int) -> Product:
 def with_refined_prior(state: NetworkState) -> NetworkState:
     """One round of EP over the prior's factors."""
     q, prior = state.q, state.prior
-    done = to_numpy(refine(Refined(q["weights"], q["precision"], prior["weights"], state.shares)))
+    now = Refined(q["weights"], q["precision"], prior["weights"], state.shares)
+    done = to_numpy(refine(now)) if prior_loop is None else refined_by_loop(now)
     q = Product({**q.parts, "weights": done.weights, "precision": done.precision})
     prior = Product({**prior.parts, "weights": done.of_weights, "precision": done.precision})
     return state._replace(q=q, prior=prior, shares=done.of_precision)
+
+
+def refined_by_loop(now: Refined) -> Refined:
+    """The same by a compiled loop."""
+    weights, sites, shares = (tuple(np.array(leaf) for leaf in jax.tree.leaves(part)) for part in now[::2] + now[3:])
+    total = np.array([now.precision.shape, now.precision.rate])
+    visit: Any = prior_loop.refine
+    visit(*weights, *sites, *shares, total)
+    return Refined(DiagonalGaussian(*weights), Gamma(*total), DiagonalGaussian(*sites), Gamma(*shares))  # type: ignore[arg-type]
 
 
 def by_kernel(
@@ -155,12 +174,11 @@ def one_by_one(
     weights, sites = q["weights"], state.sites["weights"]
     variance = 1 / weights.precision
     mean = weights.shift * variance
-    base = unless_zero(prior["weights"].shift), prior["weights"].precision, pair(prior["noise"])
+    base = unless_zero(prior["weights"].shift), prior["weights"].precision, noise_of(prior)
     nothing = np.zeros((1, 1))
     own = (sites.shift, sites.precision, site_noise) if kind == loops.OWN else (nothing, nothing, nothing)
-    score = loops.one_by_one(
-        kind, plan.rows[:, 0], X, y, *shape_of(factor), mean, variance, noise, *base, *own, *work_of(factor)
-    )
+    given = output_of(factor), plan.rows[:, 0], X, y, *shape_of(factor)
+    score = loops.one_by_one(kind, *given, mean, variance, noise, *base, *own, *work_of(factor))
     q = with_parts(q, DiagonalGaussian(mean / variance, 1 / variance), noise)
     new = state.sites
     if kind == loops.IMPLIED:
@@ -185,8 +203,8 @@ def in_batches(
     filed_noise, filed_weight = np.zeros_like(site_noise), np.zeros(len(model.counts))
     visit: Any = batches.in_batches
     score, cuts = visit(
-        plan.rows, plan.slot, rates, model.weight, model.counts, X, y, *shape_of(factor), *weights, noise,
-        *sites, site_noise, *filed, filed_noise, filed_weight, columns_of(factor, plan.rows.shape[1]),
+        output_of(factor), plan.rows, plan.slot, rates, model.weight, model.counts, X, y, *shape_of(factor), *weights,
+        noise, *sites, site_noise, *filed, filed_noise, filed_weight, columns_of(factor, plan.rows.shape[1]),
     )  # fmt: skip
     q = with_parts(state.q, DiagonalGaussian(*weights), noise)
     new = with_parts(state.sites, DiagonalGaussian(*sites), site_noise.T)
@@ -201,22 +219,30 @@ def in_batches(
 
 
 def with_parts(q: Product, weights: DiagonalGaussian, noise: np.ndarray) -> Product:
-    """The same with other weights and another noise precision."""
-    return Product({**q.parts, "weights": weights, "noise": Gamma(*noise)})
+    """The same with other weights and, where there is one, another noise precision."""
+    return Product({**q.parts, "weights": weights, **({"noise": Gamma(*noise)} if "noise" in q.parts else {})})
 
 
 def gammas(state: NetworkState) -> tuple[np.ndarray, np.ndarray]:
     """Shape and rate of the noise's precision, in q and, as columns, in the sites."""
-    return pair(state.q["noise"]), np.stack(jax.tree.leaves(state.sites["noise"]), axis=1).astype(float)
+    if "noise" not in state.q.parts:
+        return NO_NOISE.copy(), np.zeros((len(state.sites["weights"].shift), 2))
+    return noise_of(state.q), np.stack(jax.tree.leaves(state.sites["noise"]), axis=1).astype(float)
+
+
+def noise_of(q: Product) -> np.ndarray:
+    """Shape and rate."""
+    return np.array([q["noise"].shape, q["noise"].rate]) if "noise" in q.parts else NO_NOISE.copy()
+
+
+def output_of(factor: Network) -> int:
+    """What compiled loops do with the outputs."""
+    return noises.LABELS if factor.labels else noises.CHANGING if factor.sizes[-1] == 2 else noises.CONSTANT
 
 
 def unless_zero(shift: np.ndarray) -> np.ndarray | None:
     """A prior's shift, or None where it is zero everywhere: loops then have less to read."""
     return shift if np.any(shift) else None
-
-
-def pair(gamma: Gamma) -> np.ndarray:
-    return np.array([gamma.shape, gamma.rate])
 
 
 def shape_of(factor: Network) -> tuple[np.ndarray, np.ndarray]:

@@ -12,12 +12,15 @@ they become vector instructions.
 import math
 from typing import Any
 
+import numpy as np
 from numba import njit
 
-from cavity.factors.network_noise import FAST, changing_noise, compiled, constant_noise
+from cavity.factors.network import LEAST_SHARE
+from cavity.factors.network_noise import FAST, compiled, say
 from cavity.factors.rectified import rectify
 
 NOWHERE, IMPLIED, OWN = 0, 1, 2  # where a datum's site is: not kept; (q − prior)/N, never formed; in its own row
+LEAST, MOST = LEAST_SHARE, 1.0 / LEAST_SHARE
 inlined = njit(fastmath=FAST, error_model="numpy", nogil=True, inline="always")
 
 
@@ -160,7 +163,7 @@ def tilt(w: float, z: float, s: float, by_mean: float, by_variance: float) -> tu
 def moved(w: float, v: float, slope: float, bend: float) -> tuple[float, float]:
     """Mean and variance of the tilted distribution, or the cavity's where it has none."""
     left = 1.0 - v * bend
-    good = left > 0.0
+    good = 0.0 < left < MOST
     return w + v * (slope if good else 0.0), v * (left if good else 1.0)  # factors are selected, lest stores be
 
 
@@ -262,7 +265,7 @@ def remove(mean: Any, variance: Any, site_shift: Any, site_precision: Any, free:
     for i in range(len(mean)):
         w, v = mean[i], variance[i]
         left = 1.0 - v * site_precision[i]
-        good = left > 0.0
+        good = left > LEAST
         over = 1.0 / (left if good else 1.0)
         mean[i] = (w - v * site_shift[i]) * over if good else w
         variance[i] = v * over
@@ -271,24 +274,29 @@ def remove(mean: Any, variance: Any, site_shift: Any, site_precision: Any, free:
 
 @compiled
 def update_own(
-    sizes: Any, starts: Any, work: Any, free: Any, mean: Any, variance: Any, site_shift: Any, site_precision: Any
-) -> None:
-    """As `update`, and the site of every weight; one that has no cavity keeps its site and moments."""
+    sizes: Any, starts: Any, work: Any, free: Any, mean: Any, variance: Any, site_shift: Any, site_precision: Any,
+    next_shift: Any, next_precision: Any,
+) -> None:  # fmt: skip
+    """As `update`, the site of every weight, and at once the cavity of the next datum, whose site is given too.
+
+    A weight that has no cavity keeps its site and moments. Together the site and the next cavity need one division.
+    """
     for layer in range(len(sizes) - 1):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
         z, s, g, c = work[0, layer], work[1, layer], work[6, layer], work[7, layer]
         w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
         shift, precision = matrix(site_shift, start, n_in, n_out), matrix(site_precision, start, n_in, n_out)
+        later, taken = matrix(next_shift, start, n_in, n_out), matrix(next_precision, start, n_in, n_out)
         if layer == 0:
-            move_own(z, None, g, c, matrix(free, start, n_in, n_out), w, v, shift, precision)
+            move_own(z, None, g, c, matrix(free, start, n_in, n_out), w, v, shift, precision, later, taken)
         else:
-            move_own(z, s, g, c, matrix(free, start, n_in, n_out), w, v, shift, precision)
+            move_own(z, s, g, c, matrix(free, start, n_in, n_out), w, v, shift, precision, later, taken)
 
 
 @compiled
 def move_own(
     z: Any, s: Any, by_mean: Any, by_variance: Any, free: Any, mean: Any, variance: Any, site_shift: Any,
-    site_precision: Any,
+    site_precision: Any, next_shift: Any, next_precision: Any,
 ) -> None:  # fmt: skip
     """The same of one layer."""
     n_in, n_out = mean.shape
@@ -296,9 +304,10 @@ def move_own(
         g, c = by_mean[0], by_variance[0]
         for i in range(n_in):
             slope, bend = tilt(mean[i, 0], z[i], s[i], g, c)
-            mean[i, 0], variance[i, 0], site_shift[i, 0], site_precision[i, 0] = matched(
-                mean[i, 0], variance[i, 0], slope, bend, free[i, 0], site_shift[i, 0], site_precision[i, 0]
-            )
+            mean[i, 0], variance[i, 0], site_shift[i, 0], site_precision[i, 0], free[i, 0] = matched(
+                mean[i, 0], variance[i, 0], slope, bend, free[i, 0], site_shift[i, 0], site_precision[i, 0],
+                next_shift[i, 0], next_precision[i, 0],
+            )  # fmt: skip
         return
     for i in range(n_in):
         for j in range(n_out):
@@ -306,41 +315,54 @@ def move_own(
                 slope, bend = z[i] * by_mean[j], z[i] * z[i] * by_variance[j]
             else:
                 slope, bend = tilt(mean[i, j], z[i], s[i], by_mean[j], by_variance[j])
-            mean[i, j], variance[i, j], site_shift[i, j], site_precision[i, j] = matched(
-                mean[i, j], variance[i, j], slope, bend, free[i, j], site_shift[i, j], site_precision[i, j]
-            )
+            mean[i, j], variance[i, j], site_shift[i, j], site_precision[i, j], free[i, j] = matched(
+                mean[i, j], variance[i, j], slope, bend, free[i, j], site_shift[i, j], site_precision[i, j],
+                next_shift[i, j], next_precision[i, j],
+            )  # fmt: skip
 
 
 @inlined
 def matched(
-    w: float, v: float, slope: float, bend: float, new: float, shift: float, precision: float
-) -> tuple[float, float, float, float]:
-    """Mean and variance of the tilted distribution and its site; where `new` is not one but zero, all as they were."""
-    good = 1.0 - v * bend > 0.0
-    slope, bend = (slope if good else 0.0), (bend if good else 0.0)
-    over, old = new / (1.0 - v * bend), 1.0 - new
-    moments = w + v * (new * slope), v * (1.0 - new * (v * bend))
-    return moments[0], moments[1], (slope + w * bend) * over + old * shift, bend * over + old * precision
+    w: float, v: float, slope: float, bend: float, new: float, shift: float, precision: float, later: float,
+    taken: float,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """Mean and variance of the next cavity, the new site, and whether there is a next cavity.
+
+    Where `new` is not one but zero there was no cavity: site and moments are as they were.
+    """
+    good = 0.0 < 1.0 - v * bend < MOST
+    slope, bend, old = (slope if good else 0.0), (bend if good else 0.0), 1.0 - new
+    first, second = w + v * (new * slope), v * (1.0 - new * (v * bend))  # the tilted distribution's
+    left, rest = 1.0 - v * bend, 1.0 - second * taken
+    fine = rest > LEAST
+    rest = rest if fine else 1.0
+    both = 1.0 / (left * rest)
+    of_site, of_cavity = new * both * rest, both * left
+    first -= second * (later if fine else 0.0)
+    return (
+        first * of_cavity,
+        second * of_cavity,
+        (slope + w * bend) * of_site + old * shift,
+        bend * of_site + old * precision,
+        1.0 if fine else 0.0,
+    )
 
 
 @compiled
 def look(
-    sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, y: float, shape: float, rate: float, work: Any
-) -> tuple[float, float, float]:
+    output: int, sizes: Any, starts: Any, mean: Any, variance: Any, x: Any, y: float, shape: float, rate: float,
+    work: Any,
+) -> tuple[float, float, float]:  # fmt: skip
     """log Z of a datum, with the slopes of all units left in `work`; and what it says of the noise."""
     forward(sizes, starts, mean, variance, x, work)
-    last = len(sizes) - 2
-    if sizes[last + 1] == 1:
-        log_mean, more, scale = constant_noise(work, last, y, shape, rate)
-    else:
-        log_mean, more, scale = changing_noise(work, last, y, shape, rate)
+    log_mean, more, scale = say(output, work, len(sizes) - 2, y, shape, rate)
     backward(sizes, starts, mean, variance, work)
     return log_mean, more, scale
 
 
 @compiled
 def one_by_one(
-    kind: int, order: Any, X: Any, y: Any, sizes: Any, starts: Any, mean: Any, variance: Any, noise: Any,
+    kind: int, output: int, order: Any, X: Any, y: Any, sizes: Any, starts: Any, mean: Any, variance: Any, noise: Any,
     prior_shift: Any, prior_precision: Any, prior_noise: Any, site_shift: Any, site_precision: Any, site_noise: Any,
     work: Any, free: Any,
 ) -> float:  # fmt: skip
@@ -348,20 +370,28 @@ def one_by_one(
     total, share = 0.0, 1.0 / len(order)
     rest, precision = 1.0 - share, share * prior_precision
     shift = None if prior_shift is None else share * prior_shift
+    nothing = np.zeros_like(site_shift[0])
     if kind == IMPLIED:
         decay(mean, variance, rest, shift, precision)
+    elif kind == OWN:
+        remove(mean, variance, site_shift[order[0]], site_precision[order[0]], free)
     for step, n in enumerate(order):
         shape, rate, known = noise[0], noise[1], True
         if kind == IMPLIED:
             shape, rate = rest * shape + share * prior_noise[0], rest * rate + share * prior_noise[1]
         elif kind == OWN:
-            remove(mean, variance, site_shift[n], site_precision[n], free)
             known = shape - site_noise[n, 0] > 1.0 and rate - site_noise[n, 1] > 0.0
             if known:
                 shape, rate = shape - site_noise[n, 0], rate - site_noise[n, 1]
-        log_mean, more, scale = look(sizes, starts, mean, variance, X[n], y[n], shape, rate, work)
+        log_mean, more, scale = look(output, sizes, starts, mean, variance, X[n], y[n], shape, rate, work)
         if kind == OWN:
-            update_own(sizes, starts, work, free, mean, variance, site_shift[n], site_precision[n])
+            last = step + 1 == len(order)
+            after = n if last else order[step + 1]
+            again = after == n  # its site is not known yet
+            later, taken = (nothing, nothing) if again else (site_shift[after], site_precision[after])
+            update_own(sizes, starts, work, free, mean, variance, site_shift[n], site_precision[n], later, taken)
+            if again and not last:
+                remove(mean, variance, site_shift[n], site_precision[n], free)
             if known:
                 site_noise[n, 0], site_noise[n, 1] = more, scale
             else:

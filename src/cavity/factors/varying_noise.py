@@ -2,8 +2,10 @@
 
 c(s) = L tanh(s/L) keeps the size within reason: without it rows far from all others are taken for noise, and nothing
 holds the function there. γ is as in `gamma_noise`; s is averaged over by Gauss–Hermite quadrature, so that the noise is
-a mixture of noises of fixed size.
+a mixture of noises of fixed size. Where s and the function go together, each node has its own residual and variance.
 """
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,21 +22,31 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
-def log_mean(residual: Array, variance: Array, log_size: tuple[Array, Array], noise: Gamma, power: float) -> Array:
-    """ℓ_α, and E[log N] at power 0; `log_size` are mean and variance of s."""
+class LogSize(NamedTuple):
+    """Moments of s."""
+
+    mean: Any
+    variance: Any
+    shared: Any = 0.0  # its covariance with the function
+
+
+def log_mean(residual: Array, variance: Array, log_size: LogSize, noise: Gamma, power: float) -> Array:
+    """ℓ_α, and E[log N] at power 0."""
+    residual, variance = at_nodes(residual, variance, log_size)
     if power == 0:
         size, shape, rate = sizes(log_size), jnp.asarray(noise.shape), jnp.asarray(noise.rate)
         mean_log = jnp.log(shape / rate) - log_minus_digamma(shape) - WEIGHTS @ jnp.log(size)
-        return 0.5 * (mean_log - shape / rate * (WEIGHTS @ (1 / size)) * (residual**2 + variance)) - LOG_SQRT_2PI
+        return 0.5 * (mean_log - shape / rate * (WEIGHTS @ ((residual**2 + variance) / size))) - LOG_SQRT_2PI
     logs = power * gamma_noise.log_mean(residual, variance, sized(noise, log_size), power)
     return jax.nn.logsumexp(logs + np.log(WEIGHTS)) / power
 
 
-def site(residual: Array, variance: Array, log_size: tuple[Array, Array], noise: Gamma, power: float) -> Gamma:
+def site(residual: Array, variance: Array, log_size: LogSize, noise: Gamma, power: float) -> Gamma:
     """What replaces the factor in the posterior of γ."""
+    half = jnp.full(jnp.shape(residual), 0.5)
+    residual, variance = at_nodes(residual, variance, log_size)
     if power == 0:
-        half = jnp.full(jnp.shape(residual), 0.5)
-        return Gamma(half, half * (WEIGHTS @ (1 / sizes(log_size))) * (residual**2 + variance))
+        return Gamma(half, half * (WEIGHTS @ ((residual**2 + variance) / sizes(log_size))))
     of_each = sized(noise, log_size)
     share = jax.nn.softmax(power * gamma_noise.log_mean(residual, variance, of_each, power) + np.log(WEIGHTS))
     first, second = gamma_noise.rises(residual, variance, of_each, power)
@@ -43,17 +55,23 @@ def site(residual: Array, variance: Array, log_size: tuple[Array, Array], noise:
     return gamma_noise.site_of_rises(noise, once, twice, power)
 
 
-def mean_size(log_size: tuple[Array, Array]) -> Array:
+def at_nodes(residual: Array, variance: Array, log_size: LogSize) -> tuple[Array, Array]:
+    """Residual and variance of the function given s, at every node."""
+    slope = log_size.shared / jnp.sqrt(log_size.variance)
+    return residual - slope * NODES, variance - slope**2 + 0.0 * NODES
+
+
+def mean_size(log_size: LogSize) -> Array:
     """E[e^c(s)]."""
     return jnp.asarray(WEIGHTS) @ sizes(log_size)
 
 
-def sizes(log_size: tuple[Array, Array]) -> Array:
+def sizes(log_size: LogSize) -> Array:
     """e^c(s) at every node."""
-    return jnp.exp(LIMIT * jnp.tanh((log_size[0] + jnp.sqrt(log_size[1]) * NODES) / LIMIT))
+    return jnp.exp(LIMIT * jnp.tanh((log_size.mean + jnp.sqrt(log_size.variance) * NODES) / LIMIT))
 
 
-def sized(noise: Gamma, log_size: tuple[Array, Array]) -> Gamma:
+def sized(noise: Gamma, log_size: LogSize) -> Gamma:
     """The precision of noise at every node: γ e^−c(s)."""
     size = sizes(log_size)
     return Gamma(jnp.broadcast_to(noise.shape, size.shape), noise.rate * size)

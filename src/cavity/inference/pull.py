@@ -26,10 +26,10 @@ def pull(factor: Any, q: Any, site: Any, datum: Any, present: Any, power: float)
     nothing that is not a number reaches q.
     """
     cavity = q - (power * present) * site
-    proper = factor.proper_parts(cavity)
+    proper = factor.proper_parts(cavity, q)
     cavity = jax.tree.map(jnp.where, proper, cavity, q)  # somewhere harmless to evaluate; the result is not used
     estimate, log_mean = factor.estimate(cavity, datum, power)
-    matched = factor.proper_parts(cavity + power * estimate)
+    matched = factor.proper_parts(cavity + power * estimate, cavity)
     good = all_finite(estimate) & jnp.isfinite(log_mean)
     moves = jax.tree.map(lambda a, b: a & b & good, proper, matched)
     valid = jnp.any(jnp.stack([jnp.any(leaf) for leaf in jax.tree.leaves(moves)]))

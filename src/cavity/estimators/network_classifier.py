@@ -1,0 +1,202 @@
+"""Bayesian neural networks for classification, on the scikit-learn contract."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cavity.estimators.network_fit import Callback, NetworkEstimator, without_precision
+from cavity.estimators.network_posterior import NetworkPosterior, Units
+from cavity.estimators.several import ProbitLink, log_shares
+from cavity.factors.network import Network, network
+
+
+class NetworkClassifier(ClassifierMixin, NetworkEstimator):
+    """A neural network for labels: p(y = ±1 | x) = Φ(y f(x)), by ADF, SEP or EP.
+
+    Every weight has a Gaussian posterior, and the precision of their prior is learned. Probabilities are averages over
+    the posterior: far from all data they go to one half. Features are standardised inside. Of more than two classes
+    each has a network of its own, which says whether a row belongs to it; a row belongs to exactly one, so that class c
+    has a probability proportional to the odds of its network (`cavity.estimators.several`).
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(50,)
+    activation : {"relu", "leaky_relu", "sin", "identity"}, default="relu"
+    algorithm : str or Algorithm, default="auto"
+    n_epochs : int or "auto", default=40
+    warm_up : int, default=20
+    n_networks : int, default=1
+        For each class of several; probabilities are averages over networks.
+    batch_size : int or None, default=None
+    unit_covariances : bool, default=False
+    weight_variance : float or None, default=None
+    prior_shape, prior_rate : float, default=6.0
+        Of the Gamma prior of the weights' precision.
+    site_dtype : {"float64", "float32"}, default="float64"
+    site_directory : str or None, default=None
+    n_jobs : int or None, default=None
+    random_state : int, RandomState or None, default=0
+        All as for `NetworkRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    posterior_ : NetworkPosterior, or a list of them
+        Means and variances of weights; one for each class of several.
+    history_ : list of History
+    n_epochs_ : list of int
+        Of every network, those of the first class first.
+    site_bytes_ : int
+        What the sites of one network took.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from cavity import NetworkClassifier
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> model = NetworkClassifier((20,)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Any = (50,),
+        *,
+        activation: str = "relu",
+        algorithm: Any = "auto",
+        n_epochs: int | str = 40,
+        warm_up: int = 20,
+        n_networks: int = 1,
+        batch_size: int | None = None,
+        unit_covariances: bool = False,
+        weight_variance: float | None = None,
+        prior_shape: float = 6.0,
+        prior_rate: float = 6.0,
+        site_dtype: str = "float64",
+        site_directory: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.algorithm = algorithm
+        self.n_epochs = n_epochs
+        self.warm_up = warm_up
+        self.n_networks = n_networks
+        self.batch_size = batch_size
+        self.unit_covariances = unit_covariances
+        self.weight_variance = weight_variance
+        self.prior_shape = prior_shape
+        self.prior_rate = prior_rate
+        self.site_dtype = site_dtype
+        self.site_directory = site_directory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
+        """Learn from X (n_samples, n_features) and labels y; `callback` as for `NetworkRegressor.fit`."""
+        X, y = self._check_data(X, y, first=True)
+        self.classes_ = unique_labels(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes; got one class, {self.classes_[0]!r}.")
+        return self._begin(X, y, callback)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from further rows: the posterior so far is their prior. The first chunk sets the units of the features.
+
+        `classes` lists all labels that will ever come, and is needed in the first call only.
+        """
+        first = not hasattr(self, "posterior_")
+        X, y = self._check_data(X, y, first)
+        if first:
+            if classes is None or len(unique_labels(classes)) < 2:
+                raise ValueError(f"classes must list all labels in the first call, two or more; got {classes!r}.")
+            self.classes_ = unique_labels(classes)
+        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
+            raise ValueError(f"classes must be those of the first call, {self.classes_}; got {classes}.")
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y must hold labels among classes={self.classes_}; got {unknown}.")
+        if first:
+            self._check_first_chunk(X)
+            return self._begin(X, y, None)
+        self._check_unchanged(self._of_classes()[0])
+        priors = [[without_precision(q) for q in one.networks] for one in self._of_classes()]
+        return self._learn(self._factor(), priors, X, y, 0, None)
+
+    def _begin(self, X: np.ndarray, y: np.ndarray, callback: Callback) -> Self:
+        self._units = Units.of(X, np.zeros(1))
+        factor = self._factor()
+        prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
+        priors = [[prior] * self.n_networks for _ in self._positive()]
+        return self._learn(factor, priors, X, y, self.warm_up, callback)
+
+    def _learn(
+        self, factor: Network, priors: list[list[Any]], X: np.ndarray, y: np.ndarray, warm_up: int, callback: Callback
+    ) -> Self:
+        """One network for each prior, by classes."""
+        signs = [np.where(y == label, 1.0, -1.0) for label in self._positive()]
+        flat = [prior for of_class in priors for prior in of_class]
+        targets = [sign for sign, of_class in zip(signs, priors, strict=True) for _ in of_class]
+        found = self._fit_networks(factor, flat, self._units.features(X), targets, self._units, warm_up, callback)
+        size = len(priors[0])
+        each = [NetworkPosterior(factor, found[i : i + size], self._units) for i in range(0, len(found), size)]
+        self.posterior_ = each if len(each) > 1 else each[0]
+        return self
+
+    def _positive(self) -> np.ndarray:
+        """Classes that have a network."""
+        return self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
+
+    def _of_classes(self) -> list[NetworkPosterior]:
+        return self.posterior_ if isinstance(self.posterior_, list) else [self.posterior_]
+
+    def _factor(self) -> Network:
+        sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1)
+        options = self.site_dtype, self.site_directory, self.unit_covariances
+        return network(sizes, self.activation, *options, labels=True)
+
+    def _check_data(self, X: Any, y: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
+        check_classification_targets(y)
+        self._check_parameters()
+        return X, y
+
+    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f: (networks, rows, classes that have one)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        moments = [one.outputs(X)[:2] for one in self._of_classes()]
+        mean, variance = (np.stack(column, axis=-1) for column in zip(*moments, strict=True))
+        return mean, variance
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Posterior mean of f, over all networks: (n_samples,), or (n_samples, n_classes) of several classes."""
+        mean = self._moments(X)[0].mean(0)
+        return mean[:, 0] if mean.shape[1] == 1 else mean
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the posterior predictive class probabilities."""
+        means, variances = self._moments(X)
+        if means.shape[2] == 1:
+            z = means[..., 0] / np.sqrt(1 + variances[..., 0])
+            each = np.stack([log_ndtr(-z), log_ndtr(z)], axis=-1)
+        else:
+            pairs = zip(means, variances, strict=True)
+            each = np.stack([log_shares(ProbitLink(), mean, np.sqrt(variance)) for mean, variance in pairs])
+        return logsumexp(each, axis=0) - np.log(len(each))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Posterior predictive probabilities of the classes, in the order of `classes_`."""
+        probability = np.exp(self.predict_log_proba(X))
+        return probability / probability.sum(1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        check_is_fitted(self)
+        return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
