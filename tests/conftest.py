@@ -1,5 +1,6 @@
 """Tests compile hundreds of small programs: compile them faster, and drop them before they exhaust memory maps."""
 
+import gc
 import os
 
 # before NumPy is loaded: workers that each start as many threads as there are cores wait for each other
@@ -11,12 +12,16 @@ from pathlib import Path
 import jax
 import pytest
 
-MAPS, ENOUGH = Path("/proc/self/maps"), 25_000  # of the 65,530 that most Linux systems allow a process
+MAPS, ENOUGH = Path("/proc/self/maps"), 45_000  # of the 65,530 that most Linux systems allow a process
 
 # XLA takes most of its time to optimise what then runs for milliseconds. It would end the process on an unknown flag.
 KNOWN_JAXLIB = (0, 10)
 COMPILE_FASTER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 LEAVE_AS_IT_IS = "--xla_backend_optimization_level=0"
+
+gc.set_threshold(
+    200_000, 50, 1000
+)  # tracing makes many small objects that live: looking at them anew takes a tenth of the time
 
 
 def pytest_configure(config):

@@ -133,6 +133,7 @@ def test_several_classes_average_their_normalised_odds(make):
     assert model.posterior_.mean.shape == (3, 4)
 
 
+@pytest.mark.slow
 def test_odds_are_as_sharp_as_the_rows_left_out_say():
     features = RNG.normal(size=(3000, 2))
     clear = np.argmax(features @ RNG.normal(size=(2, 3)) * 4 + RNG.gumbel(size=(3000, 3)), axis=1)
@@ -174,6 +175,7 @@ def test_several_groups_are_averaged_one_by_one():
     assert np.all((wider > 1.0) & (wider < 1.3))
 
 
+@pytest.mark.slow
 def test_class_weights_are_named_and_counted():
     with pytest.raises(ValueError, match="class_weight must leave weight to two classes"):
         cavity.ProbitClassifier(class_weight={"yes": 0.0}).fit(X, LABELS)

@@ -22,6 +22,7 @@ def test_a_posterior_without_spread_is_as_wrong_as_the_covariance_is_large():
     }
 
 
+@pytest.mark.slow
 def test_every_method_begins_at_the_same_centres():
     data = fig3.make(0)
     centres = fig3.centres_of(data)

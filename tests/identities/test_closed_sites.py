@@ -99,6 +99,8 @@ def stacked(trees: list[Any]) -> Any:
 
 # Quadrature is slow to compile, and the same for all likelihoods: by default few powers of a site that goes through it.
 QUICK = {"probit": [1.0], "probit diagonal": [1.0], "logit": [0.5], "poisson": [0], "student": [0], "mixture": [0.5]}
+QUICK |= {"mixture, full": [0], "mixture of poissons": [0.5], "gaussian mean and precision": [1.0], "clutter": [1.0]}
+QUICK |= {name: [1.0] for name in CASES if name.startswith("gaussian mixture")}
 PAIRS = thinned(
     [(name, power) for name in CASES for power in POWERS], lambda name, power: power in QUICK.get(name, POWERS)
 )

@@ -32,6 +32,7 @@ POINTS = {
     "daep": cavity.daep(groups=np.arange(N) % 4),
     "vmp": cavity.vmp(),
 }
+PROBIT = [name for name in POINTS if name not in ("vmp", "ep-damped-power")]
 
 
 def both(factor, y, algorithm, sweeps=3, prior=PRIOR, features=X, weights=WEIGHTS):
@@ -45,7 +46,7 @@ def both(factor, y, algorithm, sweeps=3, prior=PRIOR, features=X, weights=WEIGHT
     return fast, slow
 
 
-@pytest.mark.parametrize("name", [name for name in POINTS if name not in ("vmp", "ep-damped-power")])
+@pytest.mark.parametrize("name", thinned(PROBIT, lambda name: name in ("ep", "aep", "sep", "adf")))
 def test_probit(name):
     fast, slow = both(cavity.factors.probit(), SIGNS, POINTS[name])
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-9)
@@ -54,7 +55,7 @@ def test_probit(name):
     assert fast.n_skipped == slow.n_skipped == 0
 
 
-@pytest.mark.parametrize("name", thinned(["vmp", "aep"], lambda name: name == "vmp"))
+@pytest.mark.parametrize("name", thinned(["vmp", "aep"], lambda name: name == "aep"))
 def test_poisson(name):
     counts = np.round(np.exp(np.minimum(ACTIVATION, 2.0)))
     fast, slow = both(cavity.factors.poisson(), counts, POINTS[name])
@@ -86,7 +87,7 @@ def test_sequential_sep_over_many_blocks_and_sweeps():
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", thinned(["ep", "aep", "sep", "adf"], lambda name: name in ("ep", "aep")))
+@pytest.mark.parametrize("name", thinned(["ep", "aep", "sep", "adf"], lambda name: name == "ep"))
 def test_fewer_rows_than_features(name):
     # the N × N form against the general engine in all D dimensions
     rng = np.random.default_rng(7)
@@ -101,7 +102,9 @@ def test_fewer_rows_than_features(name):
     np.testing.assert_allclose(fast.log_evidence, slow.log_evidence, rtol=1e-10)
 
 
-@pytest.mark.parametrize("algorithm", [cavity.ep(batch_size=2), cavity.sep(batch_size=2)], ids=["ep", "sep"])
+@pytest.mark.parametrize(
+    "algorithm", thinned([cavity.ep(2), cavity.sep(2)], lambda a: a.n_sites == 1), ids=["ep", "sep"]
+)
 def test_batches_that_are_few_beside_the_features(algorithm):
     features = RNG.normal(size=(N, 6))  # read by solves instead of by the covariance
     fast, slow = both(

@@ -11,7 +11,7 @@ from cavity.inference import grouping
 from cavity.inference.kernel import GENERAL
 from cavity.inference.problem import Problem
 from cavity.inference.pull import pull
-from tests.registry import FACTORS
+from tests.registry import FACTORS, thinned
 from tests.statistical.sources import dataset, needs_data
 
 CLUSTERED = synthetic_probit(300, 10, n_components=5, seed=1)
@@ -44,6 +44,7 @@ def test_lengths_at_draws_are_fishers(name):
     np.testing.assert_allclose(grouping.length(values - values.mean()) ** 2, exact, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_errors_of_sharing_are_those_of_two_pulls():
     weights = np.random.default_rng(0).uniform(0.3, 2.0, 12)
     case = FACTORS["probit"]
@@ -113,6 +114,7 @@ def test_groups_cut_the_error_of_tying():
     assert abs(result.posterior.kl(stochastic.posterior)) < 1e-4
 
 
+@pytest.mark.slow
 @needs_data
 def test_groups_cut_the_error_of_tying_on_ionosphere():
     X, labels = dataset("ionosphere")
@@ -132,6 +134,7 @@ def test_the_same_seed_finds_the_same_groups():
     assert abs(given.posterior.kl(probit(CLUSTERED, AUTO, seed=3, tol=1e-8).posterior)) < 1e-10
 
 
+@pytest.mark.slow
 def test_weights_are_counts():
     weights = np.random.default_rng(0).choice([0.0, 1.0, 2.0], 300)
     rows = np.repeat(np.arange(300), weights.astype(int))
@@ -171,7 +174,7 @@ def test_a_fit_goes_on_with_the_groups_it_found():
         probit(CLUSTERED, AUTO, start=probit(CLUSTERED, cavity.aep()))
 
 
-@pytest.mark.parametrize("name", ["clutter", "bernoulli-beta"])
+@pytest.mark.parametrize("name", thinned(["clutter", "bernoulli-beta"], lambda name: name == "bernoulli-beta"))
 def test_any_family_and_factor(name):
     case = FACTORS[name]
     result = cavity.fit(case.factor, case.prior, case.data, AUTO)

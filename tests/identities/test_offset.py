@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import cavity
-from tests.registry import FACTORS
+from tests.registry import FACTORS, thinned
 
 
-@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.aep()], ids=["ep", "aep"])
+@pytest.mark.parametrize("algorithm", thinned([cavity.ep(), cavity.aep()], lambda a: a.n_sites != 1), ids=["ep", "aep"])
 def test_an_offset_is_a_feature_with_a_known_coefficient(algorithm):
     case = FACTORS["poisson"]
     features, y = case.data

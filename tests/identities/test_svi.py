@@ -21,7 +21,7 @@ from tests.registry import FACTORS, assert_trees_close, thinned
 RHO, ROWS = 0.3, np.array([0, 3, 4])
 
 
-QUICK = ["gaussian", "logit", "poisson", "mixture", "bernoulli-beta", "gaussian-normal-wishart"]
+QUICK = ["gaussian", "logit", "poisson", "bernoulli-beta"]
 
 
 @pytest.mark.parametrize("name", thinned(FACTORS, lambda name: name in QUICK))

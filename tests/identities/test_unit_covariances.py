@@ -10,6 +10,7 @@ from cavity.factors import unit_covariances, varying_noise
 from cavity.factors.activations import ACTIVATIONS, LEAK
 from cavity.families import Gamma
 from tests.estimators.test_network import sine
+from tests.registry import thinned
 
 FUNCTIONS = {
     "relu": lambda a: np.maximum(a, 0),
@@ -80,7 +81,9 @@ def test_one_hidden_layer_has_independent_units():
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.parametrize("sizes", [(3, 20, 20, 1), (3, 20, 2), (3, 20, 20, 2)])
+@pytest.mark.parametrize(
+    "sizes", thinned([((3, 20, 20, 1),), ((3, 20, 2),), ((3, 20, 20, 2),)], lambda sizes: sizes[-1] == 1)
+)
 def test_moments_of_outputs_are_nearer_to_those_of_draws(sizes):
     factor, mean, variance, x = random_network(sizes, unit_covariances=True)
     assert not factor.units_are_independent

@@ -17,7 +17,7 @@ from cavity.factors.mixing import Mixing
 from cavity.factors.sampled import matched, natural_gradient
 from cavity.inference.driver import COMPILED
 from cavity.inference.loop import Loop
-from tests.registry import assert_trees_close
+from tests.registry import assert_trees_close, thinned
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2))
@@ -346,7 +346,8 @@ def test_one_visit_against_a_grid(blocks):
     assert abs(result.log_evidence - log_evidence) < 0.02
 
 
-@pytest.mark.parametrize("name", ["dep", pytest.param("aep", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dep", "aep"])
 def test_many_draws_go_where_nested_ep_goes(name, blocks):
     algorithm = {"dep": cavity.parallel_ep(rate=1.0), "aep": cavity.aep(rate=1.0)}[name]
     result = fit(sampled(PROBIT, n_draws=4000, n_chains=80), blocks, algorithm, max_sweeps=5)
@@ -369,11 +370,14 @@ def test_few_draws_by_the_natural_gradient(blocks):
     assert_trees_close(again.posterior, result.posterior, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("algorithm", [cavity.parallel_ep(rate=1.0), cavity.sep(batch_size=2)])
+@pytest.mark.parametrize(
+    "algorithm", thinned([cavity.parallel_ep(rate=1.0), cavity.sep(batch_size=2)], lambda a: a.n_sites == 1)
+)
 def test_the_evidence_of_sampled_blocks_leaves_no_trace(algorithm, blocks):
     assert_looking_changes_nothing(sampled(PROBIT, n_draws=80), blocks, algorithm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [cavity.aep(rate=0.5), cavity.dsep(2, batch_size=2, rate=0.5)])
 def test_a_step_towards_a_shared_site_has_no_evidence(algorithm, blocks):
     # λ + ε δ is not a block's own site; taken as one, it gave a number that was off by nats
