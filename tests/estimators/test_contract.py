@@ -25,7 +25,6 @@ ESTIMATORS = [
     cavity.PoissonRegressor(),
     cavity.StudentTRegressor(),
 ]
-QUICK = (cavity.GaussianRegressor,)
 FEW = (cavity.ProbitClassifier, cavity.GaussianRegressor, cavity.PoissonRegressor)
 X, LABELS = load_iris(return_X_y=True)
 TARGETS = {
@@ -38,7 +37,8 @@ TARGETS = {
 name_of = lambda estimator: type(estimator).__name__
 
 
-@pytest.mark.parametrize("estimator", thinned(ESTIMATORS, lambda e: isinstance(e, QUICK)), ids=map(name_of, ESTIMATORS))
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_s_own_checks(estimator):
     results = check_estimator(estimator, on_fail=None)

@@ -302,6 +302,7 @@ def test_a_cluster_very_far_away_has_intervals():
     assert np.all((upper - lower > 0.1) & (upper - lower < 1.0))
 
 
+@pytest.mark.slow
 def test_intervals_are_the_wider_the_less_tells_clusters_apart():
     rng = np.random.default_rng(1)
     noise, second = rng.normal(size=(300, 2)), (np.arange(300) >= 120)[:, None]

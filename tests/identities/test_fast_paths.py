@@ -55,7 +55,7 @@ def test_probit(name):
     assert fast.n_skipped == slow.n_skipped == 0
 
 
-@pytest.mark.parametrize("name", thinned(["vmp", "aep"], lambda name: name == "aep"))
+@pytest.mark.parametrize("name", thinned(["vmp", "aep"], lambda name: name == "vmp"))
 def test_poisson(name):
     counts = np.round(np.exp(np.minimum(ACTIVATION, 2.0)))
     fast, slow = both(cavity.factors.poisson(), counts, POINTS[name])
@@ -63,7 +63,8 @@ def test_poisson(name):
     np.testing.assert_allclose(fast.log_evidence, slow.log_evidence, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", thinned(["ep-damped-power", "sep"], lambda name: name == "sep"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ep-damped-power", "sep"])
 def test_student_t_with_negative_site_precisions(name):
     fast, slow = both(cavity.factors.student_t(3.0, 0.5), OUTLIERS, POINTS[name])
     assert_trees_close(fast.posterior, slow.posterior, rtol=1e-8)

@@ -17,7 +17,7 @@ from cavity.factors.mixing import Mixing
 from cavity.factors.sampled import matched, natural_gradient
 from cavity.inference.driver import COMPILED
 from cavity.inference.loop import Loop
-from tests.registry import assert_trees_close, thinned
+from tests.registry import assert_trees_close
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2))
@@ -370,9 +370,8 @@ def test_few_draws_by_the_natural_gradient(blocks):
     assert_trees_close(again.posterior, result.posterior, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    "algorithm", thinned([cavity.parallel_ep(rate=1.0), cavity.sep(batch_size=2)], lambda a: a.n_sites == 1)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [cavity.parallel_ep(rate=1.0), cavity.sep(batch_size=2)])
 def test_the_evidence_of_sampled_blocks_leaves_no_trace(algorithm, blocks):
     assert_looking_changes_nothing(sampled(PROBIT, n_draws=80), blocks, algorithm)
 

@@ -8,7 +8,6 @@ from scipy.stats import genpareto, norm
 import cavity
 from cavity.diagnostics import calibration_curve, check_posterior, importance_check, score
 from cavity.diagnostics.importance import pareto_shape
-from tests.registry import thinned
 
 
 @pytest.mark.parametrize("shape", [-0.3, 0.0, 0.3, 0.7, 1.0])
@@ -100,7 +99,8 @@ def test_repeated_hard_constraints_are_seen_by_the_correction_only():
     assert not check.reliable
 
 
-@pytest.mark.parametrize("given", thinned(["offset", "exposure"], lambda given: given == "exposure"))
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["offset", "exposure"])
 def test_counts_are_checked_with_their_exposure(given):
     rng = np.random.default_rng(6)
     features, exposure = rng.normal(size=(200, 2)), rng.uniform(0.5, 5.0, 200)
