@@ -3,12 +3,14 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import cavity
 from cavity import NetworkRegressor
+from cavity.estimators import algorithms, network_fit
 from cavity.factors import site_storage
 
 
@@ -127,18 +129,119 @@ def test_a_stream_keeps_its_networks():
     with pytest.raises(ValueError, match="two rows in the first chunk"):
         NetworkRegressor((4,)).partial_fit(X[:1], y[:1])
     stream = NetworkRegressor((8,), n_epochs=2).partial_fit(X, y)
-    for changed in ({"hidden_layer_sizes": (5,)}, {"heteroscedastic": False}, {"n_networks": 2}):
+    for changed in ({"hidden_layer_sizes": (5,)}, {"heteroscedastic": False}, {"activation": "sin"}, {"n_networks": 2}):
         copy = pickle.loads(pickle.dumps(stream)).set_params(**changed)
         with pytest.raises(ValueError, match=next(iter(changed))):
             copy.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("algorithm", ["ep", "sep"])
+def test_noise_does_not_account_for_what_the_mean_can_tell(algorithm):
+    """From weights at random and varying noise at once, R² is anything from 0.4 to 0.9, by the seed."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(1200, 1))
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=1200)
+    fit = lambda seed: NetworkRegressor((20,), algorithm=algorithm, random_state=seed).fit(X[:1000], y[:1000])
+    assert min(fit(seed).score(X[1000:], y[1000:]) for seed in range(4)) > 0.9
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    X, y = sine(60)
+    model = NetworkRegressor((5,), n_epochs=3).fit(X, y)
+    before, attributes = model.predict(X), set(vars(model))
+
+    def fail(epoch):
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        model.fit(np.ones((20, 3)) + X[:20], 1000 * y[:20] + 5000, callback=fail)
+    with pytest.raises(ValueError, match="algorithm"):
+        model.set_params(algorithm="sgd").fit(X, 1000 * y + 5000)
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert set(vars(model)) == attributes
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_what_ends_one_network_ends_all(n_jobs):
+    X, y = sine(40)
+    seen = []
+
+    def interrupt(epoch):
+        seen.append(epoch.number)
+        if epoch.network == 0 and epoch.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), pytest.warns(cavity.ConvergenceWarning, match="Interrupted"):
+        NetworkRegressor((4,), n_networks=4, n_epochs=10_000, n_jobs=n_jobs).fit(X, y, callback=interrupt)
+    assert len(seen) < 9_000
+
+
+def test_an_interrupted_warm_up_is_no_fit(monkeypatch):
+    X, y = sine(40)
+    original = network_fit.fit
+
+    def interrupted(*args, callback, **options):
+        def interrupt(sweep):
+            raise KeyboardInterrupt
+
+        return original(*args, callback=interrupt, **options)
+
+    monkeypatch.setattr(network_fit, "fit", interrupted)
+    model = NetworkRegressor((4,))
+    with pytest.raises(KeyboardInterrupt), pytest.warns(cavity.ConvergenceWarning, match="Interrupted"):
+        model.fit(X, y)
+    assert not hasattr(model, "posterior_")
+
+
+def test_a_stream_keeps_the_names_of_its_features():
+    X, y = sine(60)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 0] ** 2})
+    stream = NetworkRegressor((5,), n_epochs=2).partial_fit(frame, y).partial_fit(frame, y)
+    assert list(stream.feature_names_in_) == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names"):
+        stream.partial_fit(frame[["b", "a"]], y)
+
+
+def test_sites_of_networks_at_once_are_counted_together(monkeypatch):
+    X, y = sine(100)
+    site = NetworkRegressor((5,), n_epochs=1, algorithm="ep").fit(X, y).site_bytes_
+    monkeypatch.setattr(site_storage, "free_memory", lambda: 2 * site)
+    NetworkRegressor((5,), n_epochs=1, algorithm="ep", n_networks=3, n_jobs=1).fit(X, y)
+    with pytest.raises(MemoryError, match=r"3 networks at once.*n_jobs=1"):
+        NetworkRegressor((5,), n_epochs=1, algorithm="ep", n_networks=3, n_jobs=3).fit(X, y)
+
+
+def test_a_place_for_sites_is_a_wish_for_ep(monkeypatch, tmp_path):
+    X, y = sine(50)
+    monkeypatch.setattr(algorithms, "BYTES_FOR_EP", 1000)
+    n_sites = lambda **options: NetworkRegressor((5,), n_epochs=1, **options).fit(X, y).site_bytes_
+    assert n_sites() < 1000 < n_sites(site_directory=str(tmp_path))
+
+
+def test_batches_that_are_too_large_are_told_of():
+    X, y = sine(400)
+    with pytest.warns(cavity.ConvergenceWarning, match="batch_size=400 is too large"):
+        NetworkRegressor((20,), algorithm="sep", batch_size=400, n_epochs=5).fit(X, y)
+
+
+def test_rows_beyond_all_bounds_have_predictions(fitted):
+    mean, sd = fitted.predict([[1e160], [-1e300]], return_std=True)
+    assert np.all(np.isfinite(mean) & np.isfinite(sd))
+
+
+def test_sorted_rows_are_looked_at_all_over():
+    X = np.linspace(-3, 1, 3000)[:, None]
+    y = 3 * np.maximum(X[:, 0], 0) + 0.01 * np.random.default_rng(0).normal(size=3000)  # a third is not flat
+    NetworkRegressor((10,), n_epochs=2, warm_up=5).fit(X, y)  # a warning would be an error
 
 
 def test_a_network_that_says_the_same_of_all_rows_is_told_of():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(30, 1))
     y = np.sin(1.5 * X[:, 0]) + 0.1 * rng.normal(size=30)
-    with pytest.warns(cavity.ConvergenceWarning, match="the same of all rows.*adf"):
+    with pytest.warns(cavity.ConvergenceWarning, match="the same of all rows.*adf") as caught:
         NetworkRegressor().fit(X, y)
+    assert caught[0].filename == __file__
 
 
 def test_rows_and_targets_must_go_together(fitted):
@@ -207,6 +310,8 @@ def test_nan_is_refused():
         {"site_directory": 3},
         {"n_jobs": 0},
         {"n_epochs": "auto", "activation": "sin"},
+        {"n_epochs": "auto", "algorithm": cavity.ep(rate=0.5)},
+        {"site_directory": "no such place"},
         {"site_dtype": "float32", "algorithm": "ep", "activation": "leaky_relu"},
         {"site_directory": ".", "algorithm": "power-ep"},
         {"heteroscedastic": "yes"},

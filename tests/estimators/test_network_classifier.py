@@ -34,9 +34,19 @@ def test_what_it_does_not_know_makes_it_less_sure(fitted):
     far = np.array([[30.0, 30.0], [-30.0, 30.0], [30.0, -30.0], [-30.0, -30.0]])
     (mean,), (variance,), noise = fitted.posterior_.outputs(far)
     assert np.all(noise == 0)
-    assert np.all(variance > 1)
+    sure = np.abs(fitted.predict_proba(far)[:, 1] - 0.5)
+    assert np.all(sure < np.abs(norm.cdf(mean) - 0.5))  # than one network, that of the mean weights, would be
     np.testing.assert_allclose(fitted.predict_proba(far)[:, 1], norm.cdf(mean / np.sqrt(1 + variance)))
     np.testing.assert_allclose(fitted.decision_function(far), mean)
+
+
+def test_a_fit_that_fails_leaves_the_classes_as_they_were():
+    X, y = load_iris(return_X_y=True)
+    model = NetworkClassifier((5,), n_epochs=2).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="two classes"):
+        model.fit(X, np.zeros(150))
+    np.testing.assert_array_equal(model.predict(X), before)
 
 
 def test_probabilities_are_averages_over_the_posterior(fitted):

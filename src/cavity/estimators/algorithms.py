@@ -90,8 +90,11 @@ def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int
 BYTES_FOR_EP = 1e9  # of a network's sites
 
 
-def choose_for_network(algorithm: Any, n_rows: int, n_weights: int, batch_size: int | None) -> Algorithm:
-    """The same for networks, whose steps are the paper's: of size one, and without averaging over a sweep."""
+def choose_for_network(algorithm: Any, site_bytes: int, n_rows: int, batch_size: int | None) -> Algorithm:
+    """The same for networks, whose steps are the paper's: of size one, and without averaging over a sweep.
+
+    `site_bytes` is what sites of all rows take in memory; nothing where they are in a file.
+    """
     names: dict[str, Callable[[int | None], Algorithm]] = {
         "ep": lambda size: named.ep(size or 1, rate=1.0),
         "sep": lambda size: named.sep(size or 1, rate=1.0),
@@ -101,7 +104,7 @@ def choose_for_network(algorithm: Any, n_rows: int, n_weights: int, batch_size: 
         "vmp": lambda size: named.vmp(size or 1, rate=1.0),
         "svi": lambda size: named.svi(size or 1),
     }
-    fits = batch_size is None and 16 * n_rows * n_weights <= BYTES_FOR_EP
+    fits = batch_size is None and site_bytes <= BYTES_FOR_EP
     return pick(algorithm, {"auto": names["ep" if fits else "sep"], **names}, batch_size)
 
 

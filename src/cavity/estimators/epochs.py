@@ -43,6 +43,8 @@ class Stopping:
     def __call__(self, number: int, score: float) -> bool:
         if self.n_epochs != "auto":
             return number >= int(self.n_epochs)
+        if np.isnan(score):
+            raise ValueError("n_epochs must be a number where compiled loops do not run; got 'auto'.")
         self.scores.append(score)
         return number >= MOST or (number >= 3 * WINDOW and self.gain() < GAIN)
 

@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import is_integer
+from cavity.estimators.all_or_nothing import all_or_nothing
 from cavity.estimators.network_fit import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.estimators.regressors import Components
@@ -19,8 +20,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     """A neural network with error bars: probabilistic backpropagation by ADF, SEP or EP.
 
     Every weight has a Gaussian posterior, and the precisions of the noise and of the weights' prior are learned. There
-    is no learning rate, no regularisation and nothing else to tune: more epochs of EP or SEP only bring q closer to its
-    fixed point. Features and target are standardised inside.
+    is no learning rate, no regularisation and no validation set. Features and target are standardised inside.
 
     Parameters
     ----------
@@ -30,18 +30,20 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         Their moments are known in closed form.
     algorithm : str or Algorithm, default="auto"
         "ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`.
-        "auto" is EP where its sites take no more than a gigabyte, and SEP beyond or with a `batch_size`. ADF grows
-        surer with every epoch, whatever the data.
+        "auto" is EP where its sites take no more than a gigabyte of memory, and SEP beyond or with a `batch_size`. ADF
+        grows surer with every epoch, whatever the data.
     n_epochs : int or "auto", default=40
         Passes over the data. "auto" goes on, for at most 100, while the log density of rows under their cavities rises:
         for EP nearly that of rows left out.
     warm_up : int, default=20
-        Passes by ADF before them. From random weights EP and SEP often settle where most hidden units say nothing; ADF,
-        which is too sure of itself, finds a better place to begin.
+        Passes by ADF before those of another algorithm, with constant noise. From random weights EP and SEP often
+        settle where most hidden units say nothing, or take for noise what the mean could tell; ADF, which is too sure
+        of itself, finds a better place to begin.
     n_networks : int, default=1
         Networks that begin at different random weights; predictions are their mixture.
     batch_size : int or None, default=None
-        Rows per step of SEP, ADF and DSEP; None for one.
+        Rows per step of SEP, ADF and DSEP; None for one. Some 32 are quicker and as good; a warning tells where they
+        are too many.
     heteroscedastic : bool, default=True
         Whether the noise depends on the input: a second output of the network is the logarithm of its variance. It
         mostly foresees rows better, in log density; with constant noise the mean is often learned better.
@@ -70,6 +72,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         Passes made, without the warm-up's.
     site_bytes_ : int
         What the sites of one network took.
+    n_skipped_ : int
+        Visits of rows of which no weight could learn, over all epochs and networks.
 
     Examples
     --------
@@ -121,6 +125,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
         """Learn from X (n_samples, n_features) and targets y.
 
@@ -128,29 +133,37 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         number, score and posterior. A true return value ends the network's epochs.
         """
         X, y = self._check_data(X, y, first=True)
-        self._units = Units.of(X, y)
         factor = self._factor()
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
-        self._learn(factor, [prior] * self.n_networks, X, y, self.warm_up, callback)
+        self._learn(factor, [prior] * self.n_networks, X, y, Units.of(X, y), self.warm_up, callback)
+        self._warn_if_alike([self.posterior_], X)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets the units."""
         if not hasattr(self, "posterior_"):
-            X, y = self._check_data(X, y, first=True)
-            self._check_first_chunk(X)
+            self._check_first_chunk(self._check_data(X, y, first=True)[0])
             return self.fit(X, y)
         X, y = self._check_data(X, y, first=False)
         self._check_unchanged(self.posterior_)
-        self._learn(self._factor(), [without_precision(q) for q in self.posterior_.networks], X, y, 0)
+        priors = [without_precision(q) for q in self.posterior_.networks]
+        self._learn(self._factor(), priors, X, y, self.posterior_.units, 0)
         return self
 
     def _learn(
-        self, factor: Network, priors: list[Product], X: np.ndarray, y: np.ndarray, warm_up: int, callback: Any = None
+        self,
+        factor: Network,
+        priors: list[Product],
+        X: np.ndarray,
+        y: np.ndarray,
+        units: Units,
+        warm_up: int,
+        callback: Callback = None,
     ) -> None:
-        features, target = self._units.features(X), self._units.target(y)
-        found = self._fit_networks(factor, priors, features, [target] * len(priors), self._units, warm_up, callback)
-        self.posterior_ = NetworkPosterior(factor, found, self._units)
+        targets = [units.target(y)] * len(priors)
+        found = self._fit_networks(factor, priors, units.features(X), targets, units, warm_up, callback)
+        self.posterior_ = NetworkPosterior(factor, found, units)
 
     def _factor(self) -> Network:
         sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1 + self.heteroscedastic)
@@ -175,8 +188,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     def predict_components(self, X: Any) -> Components:
         """Mean of a new observation, and its standard deviation by source: noise, and unknown weights."""
         means, variances, noises = self._outputs(X)
-        model, scale = np.mean(variances, axis=0) + np.var(means, axis=0), self._units.y_scale
-        mean = self._units.y_center + scale * np.mean(means, axis=0)
+        model, scale = np.mean(variances, axis=0) + np.var(means, axis=0), self.posterior_.units.y_scale
+        mean = self.posterior_.units.y_center + scale * np.mean(means, axis=0)
         return Components(mean, scale * np.sqrt(np.mean(noises, axis=0)), scale * np.sqrt(model))
 
     def log_predictive(self, X: Any, y: Any) -> np.ndarray:

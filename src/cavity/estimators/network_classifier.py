@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cavity.estimators.all_or_nothing import all_or_nothing
 from cavity.estimators.network_fit import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.estimators.several import ProbitLink, log_shares
@@ -18,9 +19,12 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     """A neural network for labels: p(y = ±1 | x) = Φ(y f(x)), by ADF, SEP or EP.
 
     Every weight has a Gaussian posterior, and the precision of their prior is learned. Probabilities are averages over
-    the posterior: far from all data they go to one half. Features are standardised inside. Of more than two classes
-    each has a network of its own, which says whether a row belongs to it; a row belongs to exactly one, so that class c
-    has a probability proportional to the odds of its network (`cavity.estimators.several`).
+    the posterior, less extreme than those of its mean. Features are standardised inside. Far from all data mean and
+    standard deviation of f grow alike: probabilities tend to a constant in every direction, which may be near one.
+
+    Of more than two classes each has a network of its own, which says whether a row belongs to it; a row belongs to
+    exactly one, so that class c has a probability proportional to the odds of its network
+    (`cavity.estimators.several`).
 
     Parameters
     ----------
@@ -98,6 +102,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
         """Learn from X (n_samples, n_features) and labels y; `callback` as for `NetworkRegressor.fit`."""
         X, y = self._check_data(X, y, first=True)
@@ -106,6 +111,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             raise ValueError(f"y must hold at least two classes; got one class, {self.classes_[0]!r}.")
         return self._begin(X, y, callback)
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets the units of the features.
 
@@ -127,27 +133,35 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             return self._begin(X, y, None)
         self._check_unchanged(self._of_classes()[0])
         priors = [[without_precision(q) for q in one.networks] for one in self._of_classes()]
-        return self._learn(self._factor(), priors, X, y, 0, None)
+        self._learn(self._factor(), priors, X, y, self._of_classes()[0].units, 0, None)
+        return self
 
     def _begin(self, X: np.ndarray, y: np.ndarray, callback: Callback) -> Self:
-        self._units = Units.of(X, np.zeros(1))
         factor = self._factor()
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
         priors = [[prior] * self.n_networks for _ in self._positive()]
-        return self._learn(factor, priors, X, y, self.warm_up, callback)
+        self._learn(factor, priors, X, y, Units.of(X, np.zeros(1)), self.warm_up, callback)
+        self._warn_if_alike(self._of_classes(), X)
+        return self
 
     def _learn(
-        self, factor: Network, priors: list[list[Any]], X: np.ndarray, y: np.ndarray, warm_up: int, callback: Callback
-    ) -> Self:
+        self,
+        factor: Network,
+        priors: list[list[Any]],
+        X: np.ndarray,
+        y: np.ndarray,
+        units: Units,
+        warm_up: int,
+        callback: Callback,
+    ) -> None:
         """One network for each prior, by classes."""
         signs = [np.where(y == label, 1.0, -1.0) for label in self._positive()]
         flat = [prior for of_class in priors for prior in of_class]
         targets = [sign for sign, of_class in zip(signs, priors, strict=True) for _ in of_class]
-        found = self._fit_networks(factor, flat, self._units.features(X), targets, self._units, warm_up, callback)
+        found = self._fit_networks(factor, flat, units.features(X), targets, units, warm_up, callback)
         size = len(priors[0])
-        each = [NetworkPosterior(factor, found[i : i + size], self._units) for i in range(0, len(found), size)]
+        each = [NetworkPosterior(factor, found[i : i + size], units) for i in range(0, len(found), size)]
         self.posterior_ = each if len(each) > 1 else each[0]
-        return self
 
     def _positive(self) -> np.ndarray:
         """Classes that have a network."""

@@ -4,7 +4,10 @@ import abc
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -18,10 +21,10 @@ from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.factors.activations import ACTIVATIONS
 from cavity.factors.network import Network
 from cavity.factors.network_driver import has_loops
-from cavity.factors.site_storage import check_room
-from cavity.families import Product
+from cavity.factors.site_storage import bytes_of, check_room
+from cavity.families import DiagonalGaussian, Product
 from cavity.inference.named import ALL, Algorithm, adf
-from cavity.inference.result import CollapseWarning, ConvergenceWarning, Result, Sweep
+from cavity.inference.result import ConvergenceWarning, Result, Sweep
 from cavity.inference.run import fit
 
 MOST_SWEEPS = 10**9  # a callback stops before
@@ -57,41 +60,55 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
         callback: Callback = None,
     ) -> list[Product]:
         """A network for each prior and target, several at a time; X and targets are standardised."""
-        n_rows = len(X)
-        algorithm = choose_for_network(self.algorithm, n_rows, factor.n_weights, self.batch_size)
+        at_once = min(len(priors), jobs_of(self.n_jobs))
+        in_memory = 0 if self.site_directory else bytes_of(priors[0], len(X), self.site_dtype)
+        algorithm = choose_for_network(self.algorithm, in_memory, len(X), self.batch_size)
         self._check_loops(factor, algorithm, callback)
         if algorithm.n_sites == ALL:  # before a warm-up, which may take long
-            check_room(priors[0], n_rows, self.site_dtype, self.site_directory)
+            check_room(priors[0], len(X), self.site_dtype, self.site_directory, at_once)
         random = check_random_state(self.random_state)
         seeds = [int(random.randint(2**31)) for _ in priors]
+        over = Event()  # something went wrong: no network goes on
 
         def one(number: int, prior: Product, target: np.ndarray, seed: int) -> Result:
-            start, last = None, Stopping(self.n_epochs)
+            last = Stopping(self.n_epochs)
 
-            def passes(algorithm: Algorithm, stop: Any, start: Any) -> Result:
-                options: dict[str, Any] = {"tol": 0.0, "evidence": False, "max_sweeps": MOST_SWEEPS}
-                data = X, target
-                return fit(factor, prior, data, algorithm, seed=seed, callback=stop, start=start, **options)
+            def passes(factor: Network, prior: Product, algorithm: Algorithm, stop: Any, start: Any = None) -> Result:
+                options: dict[str, Any] = {"tol": 0.0, "evidence": False, "max_sweeps": MOST_SWEEPS, "seed": seed}
+                ends = lambda sweep: stop(sweep) or over.is_set()
+                return fit(factor, prior, (X, target), algorithm, callback=ends, start=start, **options)
 
             def stop(sweep: Sweep) -> bool:
                 posterior = lambda: NetworkPosterior(factor, [sweep.posterior], units)
                 wanted = callback is not None and callback(Epoch(number, sweep.number, sweep.score, posterior))
                 return last(sweep.number, sweep.score) or bool(wanted)
 
+            start = None
             if warm_up and algorithm.n_sites != 0:
-                q = passes(adf(self.batch_size or 1), lambda sweep: sweep.number == warm_up, None).posterior
-                start = Product({**prior.parts, **without_precision(q).parts})
-            return passes(algorithm, stop, start)
+                few = lambda sweep: sweep.number == warm_up
+                start = warmed_up(factor, prior, lambda of, given: passes(of, given, adf(self.batch_size or 1), few))
+            result = passes(factor, prior, algorithm, stop, start)
+            if result._ending == "interrupted" and len(priors) > 1:  # what it kept is of no use without the others
+                raise KeyboardInterrupt
+            return result
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CollapseWarning)  # of ADF, whose epochs are the user's choice
-            results = in_parallel(one, range(len(priors)), priors, targets, seeds, n_jobs=self.n_jobs)
+        results = in_parallel(one, range(len(priors)), priors, targets, seeds, at_once=at_once, over=over)
         self.history_ = [result.history for result in results]
         self.n_epochs_ = [result.n_sweeps for result in results]
         self.site_bytes_ = results[0].site_bytes
         self.n_skipped_ = sum(result.n_skipped for result in results)
-        self._warn_if_alike(NetworkPosterior(factor, [result.posterior for result in results], units), X)
+        self._warn_if_cut()
         return [result.posterior for result in results]
+
+    def _warn_if_cut(self) -> None:
+        """Of batches whose steps leave weights no proper distribution: they are too large to be one step."""
+        cut = max(int(history.backoffs[-1]) for history in self.history_)
+        if cut:
+            message = (
+                f"batch_size={self.batch_size} is too large: {cut} steps of the last epoch were cut to keep the "
+                "distribution of the weights proper, and predictions may be far off. Use some 32 rows, or None for one."
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
     def _check_loops(self, factor: Network, algorithm: Algorithm, callback: Callback) -> None:
         """What only compiled loops can do."""
@@ -100,8 +117,8 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
         if has_loops(factor, algorithm):
             return
         why = (
-            "they need Numba, activation='relu', an algorithm at power 1 with single rows where it is EP, and no "
-            "unit_covariances but of one hidden layer with constant noise"
+            "they need Numba, activation='relu', an algorithm at power 1, with single rows at rate 1 where it is EP, "
+            "and no unit_covariances but of one hidden layer with constant noise"
         )
         if self.n_epochs == "auto":
             raise ValueError(f"n_epochs must be a number where compiled loops do not run: {why}; got 'auto'.")
@@ -111,13 +128,17 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
                     f"{name} must be {plain!r} where compiled loops do not run: {why}; got {getattr(self, name)!r}."
                 )
 
-    def _warn_if_alike(self, posterior: NetworkPosterior, X: np.ndarray) -> None:
+    def _warn_if_alike(self, posteriors: Sequence[NetworkPosterior], X: np.ndarray) -> None:
         """Of networks that have learned nothing, as happens with few rows."""
-        rows = posterior.units.x_center + posterior.units.x_scale * X[:ROWS_LOOKED_AT]
-        means, variances, _ = posterior.outputs(rows)
-        said = means / np.sqrt(1 + variances) if posterior.factor.labels else means
-        if len(rows) > 1 and np.all(np.std(said, axis=1) < ALIKE):
-            warnings.warn(NOTHING_FOUND, ConvergenceWarning, stacklevel=5)
+        rows = X[np.random.default_rng(0).permutation(len(X))[:ROWS_LOOKED_AT]]
+
+        def are_alike(posterior: NetworkPosterior) -> bool:
+            means, variances, _ = posterior.outputs(rows)
+            said = means / np.sqrt(1 + variances) if posterior.factor.labels else means
+            return bool(np.all(np.std(said, axis=1) < ALIKE))
+
+        if len(rows) > 1 and all(map(are_alike, posteriors)):
+            warnings.warn(NOTHING_FOUND, ConvergenceWarning, stacklevel=4)
 
     def _check_parameters(self) -> None:
         given = self.get_params()
@@ -144,8 +165,9 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
             raise ValueError(
                 f"n_jobs must be None or -1, for all processors, or a positive integer; got {self.n_jobs!r}."
             )
-        if not (self.site_directory is None or isinstance(self.site_directory, str | os.PathLike)):
-            raise ValueError(f"site_directory must be a path or None; got {self.site_directory!r}.")
+        directory = self.site_directory
+        if not (directory is None or (isinstance(directory, str | os.PathLike) and Path(directory).is_dir())):
+            raise ValueError(f"site_directory must be a directory that exists, or None; got {directory!r}.")
         for name in ("heteroscedastic", "unit_covariances"):
             if not isinstance(given.get(name, False), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False; got {given[name]!r}.")
@@ -154,11 +176,13 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
 
     def _check_unchanged(self, posterior: NetworkPosterior) -> None:
         """The posterior so far must still be one of this network."""
-        fitted, wanted = posterior.factor.sizes, self._factor().sizes
-        if fitted != wanted or len(posterior.networks) != self.get_params()["n_networks"]:
+        describe = lambda factor, count: f"{count} networks of sizes {factor.sizes} with {factor.activation!r}"
+        fitted = describe(posterior.factor, len(posterior.networks))
+        wanted = describe(self._factor(), self.get_params()["n_networks"])
+        if fitted != wanted:
             raise ValueError(
-                "hidden_layer_sizes, heteroscedastic and n_networks must stay as they were in the first chunk, with "
-                f"{len(posterior.networks)} networks of {fitted}; got {wanted}. Call fit, or begin anew."
+                "hidden_layer_sizes, activation, heteroscedastic and n_networks must stay as they were in the first "
+                f"chunk, {fitted}; got {wanted}. Call fit to begin anew."
             )
 
     def _check_first_chunk(self, X: np.ndarray) -> None:
@@ -179,10 +203,40 @@ def without_precision(q: Product) -> Product:
     return Product({key: part for key, part in q.parts.items() if key != "precision"})
 
 
-def in_parallel(function: Any, *arguments: Any, n_jobs: int | None) -> list[Any]:
-    """Calls at the same time: compiled loops do not hold Python's lock."""
-    count = len(arguments[0])
-    if count == 1 or n_jobs == 1:
+def warmed_up(factor: Network, prior: Product, warm: Callable[[Network, Product], Result]) -> Product:
+    """Where other algorithms begin: at what passes by ADF find, with constant noise.
+
+    Where the noise varies it would soon account for what the mean has not learned yet, and the mean for nothing.
+    """
+    mean_only, kept = replace(factor, sizes=(*factor.sizes[:-1], 1)), factor.of_first_output
+    weights = prior["weights"]
+    narrow = DiagonalGaussian(weights.shift[kept], weights.precision[kept])
+    result = warm(mean_only, Product({**prior.parts, "weights": narrow}))
+    if result._ending == "interrupted":  # it kept what it had, which is no fit yet
+        raise KeyboardInterrupt
+    found = without_precision(result.posterior)
+    shift: Any = np.array(weights.shift)
+    precision: Any = np.array(weights.precision)
+    shift[kept], precision[kept] = found["weights"].shift, found["weights"].precision
+    return Product({**prior.parts, **found.parts, "weights": DiagonalGaussian(shift, precision)})
+
+
+def jobs_of(n_jobs: int | None) -> int:
+    """How many networks may be fitted at the same time."""
+    return (os.cpu_count() or 1) if n_jobs in (None, -1) else int(n_jobs or 1)
+
+
+def in_parallel(function: Any, *arguments: Any, at_once: int, over: Event) -> list[Any]:
+    """Calls at the same time: compiled loops do not hold Python's lock. Where one fails, `over` ends the others."""
+    if at_once == 1:
         return [function(*each) for each in zip(*arguments, strict=True)]
-    with ThreadPoolExecutor(os.cpu_count() if n_jobs in (None, -1) else n_jobs) as pool:
-        return list(pool.map(function, *arguments))
+    with ThreadPoolExecutor(at_once) as pool:
+        calls = [pool.submit(function, *each) for each in zip(*arguments, strict=True)]
+        try:
+            for call in wait(calls, return_when=FIRST_EXCEPTION).done:
+                call.result()
+        except BaseException:  # what a call raised, or an interrupt while waiting
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        return [call.result() for call in calls]

@@ -15,6 +15,7 @@ from cavity.factors.network import Network
 from cavity.families import Product
 
 ROWS = 1024  # that are predicted at a time
+FARTHEST = 1e100  # standard deviations from the rows of the fit, whose squares and their sums are still numbers
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Units:
         return cls(center, scale, float(y_center[0]), float(y_scale[0]))
 
     def features(self, X: np.ndarray) -> np.ndarray:
-        return (X - self.x_center) / self.x_scale
+        return np.clip((X - self.x_center) / self.x_scale, -FARTHEST, FARTHEST)
 
     def target(self, y: np.ndarray) -> np.ndarray:
         return (y - self.y_center) / self.y_scale

@@ -1,7 +1,6 @@
 """Table 2: neural networks by probabilistic backpropagation on five regression sets; and the same beyond the paper."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -72,8 +71,7 @@ def compute(cell: dict[str, Any]) -> dict[str, Any]:
         return {look: {**scores, "site_bytes": model.site_bytes_} for look, scores in watch.found.items()}
 
     splits = list(random_splits(len(data.y), cell["n_splits"]))
-    with ThreadPoolExecutor(os.cpu_count()) as pool, warnings.catch_warnings():
-        warnings.simplefilter("ignore", cavity.CollapseWarning)  # of ADF
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(one, range(len(splits)), *zip(*splits, strict=True)))
     columns = lambda look: {name: [each[look][name] for each in found] for name in found[0][look]}
     return {look: columns(look) for look in cell["looks"]}

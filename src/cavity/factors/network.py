@@ -72,6 +72,13 @@ class Network(Factor):
     def n_weights(self) -> int:
         return sum((a + 1) * b for a, b in pairwise(self.sizes))
 
+    @property
+    def of_first_output(self) -> np.ndarray:
+        """Which of the weights a network with the first output alone has: not those that tell the noise."""
+        n_in, n_out = self.sizes[-2] + 1, self.sizes[-1]
+        below = self.n_weights - n_in * n_out
+        return np.concatenate([np.arange(below), below + n_out * np.arange(n_in)])
+
     def layers(self, row: Any) -> list[Any]:
         """Anything in one row for all weights, as a matrix (n_in + 1, n_out) for each layer."""
         shapes = [(a + 1, b) for a, b in pairwise(self.sizes)]

@@ -109,7 +109,8 @@ class Sweeps:
 def has_loops(factor: Network, algorithm: Algorithm) -> bool:
     """Whether there are compiled loops for rows that weigh one and, with sites of their own, steps of size one."""
     known = loops is not None and factor.activation == "relu" and factor.units_are_independent
-    return known and algorithm.power == 1 and (algorithm.n_sites != ALL or algorithm.batch_size == 1)
+    single = algorithm.batch_size == 1 and algorithm.rate in (None, 1)
+    return known and algorithm.power == 1 and (algorithm.n_sites != ALL or single)
 
 
 def begin(factor: Network, prior: Product, seed: int) -> Product:
@@ -276,4 +277,5 @@ def driver_of(factor: Network, algorithm: Algorithm, seed: int) -> Driver:
         on_device=False,
         report=fit.report,
         score=lambda: fit.scores[-1],
+        repeats=True,  # how many epochs of ADF are right is a question of rows left out
     )

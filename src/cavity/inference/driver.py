@@ -49,6 +49,7 @@ class Driver(NamedTuple):
     log_evidence: Callable[..., Evidence]  # (kernel, model, sites, plan, power)
     on_device: bool  # whether data are JAX arrays
     accelerates: bool = False  # whether sweeps depend on sites alone and may be combined
+    repeats: bool = False  # whether data that are counted again and again are no cause for a warning
     report: Callable[[], Report | None] = lambda: None
     score: Callable[[], float] = lambda: float("nan")  # mean log density of the data under their cavities, last sweep
 

@@ -23,7 +23,7 @@ from cavity.inference.memory import Plan
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem
 from cavity.inference.response import respond
-from cavity.inference.result import ConvergenceWarning, History, Result, Sweep
+from cavity.inference.result import CollapseWarning, ConvergenceWarning, History, Result, Sweep
 
 SMALLEST_SHARE = 2.0**-10
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
@@ -348,7 +348,8 @@ class Loop:
             )
         log_evidence = self.log_evidence() if self.evidence else float("nan")
         for category, message in complaints(history, self.problem, ending, self.tol, self.last_evidence):
-            warnings.warn(message, category, stacklevel=4)
+            if category is not CollapseWarning or not self.driver.repeats:
+                warnings.warn(message, category, stacklevel=4)
         report = self.driver.report()
         if report is not None and report.complaint:
             warnings.warn(report.complaint, ConvergenceWarning, stacklevel=4)
