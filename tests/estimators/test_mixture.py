@@ -6,6 +6,7 @@ import warnings
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import multigammaln, polygamma
@@ -466,3 +467,13 @@ def test_pipelines_copies_and_scores(fitted):
     pipeline = make_pipeline(StandardScaler(), simple)
     assert np.all(np.isfinite(cross_val_score(pipeline, X, cv=3)))
     assert list(simple.fit_predict(X)) == list(model.predict(X))
+
+
+def test_a_stream_keeps_the_names_of_its_features_and_a_fit_that_fails_changes_nothing():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    stream = cavity.GaussianMixture(1).partial_fit(frame[:30]).partial_fit(frame[30:])
+    assert list(stream.feature_names_in_) == ["a", "b"]
+    with pytest.raises(ValueError, match="n_components"):
+        stream.set_params(n_components=0).fit(rng.normal(size=(10, 3)))
+    assert stream.n_features_in_ == 2

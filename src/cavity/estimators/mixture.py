@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import check_positive, is_integer, is_number
 from cavity.estimators.algorithms import choose_for_mixture
+from cavity.estimators.all_or_nothing import all_or_nothing
 from cavity.estimators.mixture_model import Prior, Units, first_labels, given_labels
 from cavity.estimators.mixture_posterior import MixturePosterior
 from cavity.estimators.mixture_response import correction_of
@@ -116,6 +117,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from X (n_samples, n_features); y is ignored."""
         X = validate_data(self, X, dtype=np.float64)
@@ -126,26 +128,27 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if not self.linear_response or self.n_components == 1:
             return self
         if not self.converged_:
-            warnings.warn(NOT_AT_ITS_END, ConvergenceWarning, stacklevel=2)
+            warnings.warn(NOT_AT_ITS_END, ConvergenceWarning, stacklevel=3)
         else:
             correction = correction_of(self.posterior_, belief.flat(self.n_features_in_), X)
             self.posterior_ = dataclasses.replace(self.posterior_, correction=correction)
             if correction is None or correction.too_small:
                 message = LOST_IN_ROUNDING if correction is None else TOO_MUCH_OVERLAP
-                warnings.warn(message, ConvergenceWarning, stacklevel=2)
+                warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior.
 
         The first chunk sets the prior, the units and where components begin, and parameters of these stay as they were.
         """
-        first = not hasattr(self, "posterior_")
+        first, given = not hasattr(self, "posterior_"), X
         X = validate_data(self, X, dtype=np.float64, reset=first)
         self._check_parameters()
         if first:
             self._check_first(X)
-            return self.fit(X)
+            return self.fit(given)  # which has the names of the features
         self._check_unchanged()
         units, start = self.posterior_.units, self._belief.flat(self.n_features_in_)
         Z = units.to_fit(X)
