@@ -97,15 +97,15 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
         self.n_epochs_ = [result.n_sweeps for result in results]
         self.site_bytes_ = results[0].site_bytes
         self.n_skipped_ = sum(result.n_skipped for result in results)
-        self._warn_if_cut()
+        self._warn_if_cut(algorithm.batch_size or len(X))
         return [result.posterior for result in results]
 
-    def _warn_if_cut(self) -> None:
+    def _warn_if_cut(self, batch_size: int) -> None:
         """Of batches whose steps leave weights no proper distribution: they are too large to be one step."""
         cut = max(int(history.backoffs[-1]) for history in self.history_)
         if cut:
             message = (
-                f"batch_size={self.batch_size} is too large: {cut} steps of the last epoch were cut to keep the "
+                f"batch_size={batch_size} is too large: {cut} steps of the last epoch were cut to keep the "
                 "distribution of the weights proper, and predictions may be far off. Use some 32 rows, or None for one."
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=5)
