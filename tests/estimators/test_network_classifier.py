@@ -37,7 +37,18 @@ def test_what_it_does_not_know_makes_it_less_sure(fitted):
     sure = np.abs(fitted.predict_proba(far)[:, 1] - 0.5)
     assert np.all(sure < np.abs(norm.cdf(mean) - 0.5))  # than one network, that of the mean weights, would be
     np.testing.assert_allclose(fitted.predict_proba(far)[:, 1], norm.cdf(mean / np.sqrt(1 + variance)))
-    np.testing.assert_allclose(fitted.decision_function(far), mean)
+    np.testing.assert_allclose(fitted.decision_function(far), mean / np.sqrt(1 + variance))
+
+
+def test_scores_and_predictions_agree():
+    rows = np.random.default_rng(0).uniform(-10, 10, size=(2000, 2))
+    two = NetworkClassifier((5,), n_networks=3, n_epochs=5).fit(*moons())
+    np.testing.assert_array_equal(two.decision_function(rows) > 0, two.predict(rows) == "upper")
+    np.testing.assert_allclose(norm.cdf(two.decision_function(rows)), two.predict_proba(rows)[:, 1])
+    X, y = load_iris(return_X_y=True)
+    three = NetworkClassifier((5,), n_epochs=5).fit(X, y)
+    rows = 3 * np.random.default_rng(0).normal(size=(500, 4)) + X.mean(0)
+    np.testing.assert_array_equal(three.decision_function(rows).argmax(1), three.predict(rows))
 
 
 def test_a_fit_that_fails_leaves_the_classes_as_they_were():

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.factors.site_storage import how_many_fit
 from cavity.inference import named
 from cavity.inference.named import Algorithm
 
@@ -104,7 +105,7 @@ def choose_for_network(algorithm: Any, site_bytes: int, n_rows: int, batch_size:
         "vmp": lambda size: named.vmp(size or 1, rate=1.0),
         "svi": lambda size: named.svi(size or 1),
     }
-    fits = batch_size is None and site_bytes <= BYTES_FOR_EP
+    fits = batch_size is None and site_bytes <= BYTES_FOR_EP and how_many_fit(site_bytes) > 0
     return pick(algorithm, {"auto": names["ep" if fits else "sep"], **names}, batch_size)
 
 

@@ -5,12 +5,12 @@ b ~ N(0, v_b) for the intercept. With x → (x − c)/s the same functions of x 
 prior in the given units is a correlated Gaussian, and no data are changed. Without standardisation s = 1 and c = 0.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cavity._warnings import warn
 from cavity.families import Gaussian
 
 FARTHEST = 1e5  # means from zero, in standard deviations: half the digits of float64 are left in squares
@@ -41,11 +41,10 @@ class Coefficients:
             center, scale = center_and_scale(features, weight, with_center=intercept_variance is not None)
             far = np.flatnonzero(np.abs(center) > FARTHEST * scale)
             if len(far):
-                warnings.warn(
+                warn(
                     f"X has columns, such as {far[0]}, whose mean is more than {FARTHEST:.0e} standard deviations from "
                     "zero: coefficients in their units lose digits. Subtract the mean from such columns first.",
                     RuntimeWarning,
-                    stacklevel=5,
                 )
         return cls(center, scale, groups, intercept_variance)
 

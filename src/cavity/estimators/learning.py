@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from cavity import linalg
+from cavity._warnings import warn
 from cavity.estimators.coefficients import Coefficients
 from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
@@ -83,7 +84,7 @@ def learn(task: Task, start: Hyper, learn_variance: bool, learn_noise: bool) -> 
     with quietly(action="ignore"):
         best = search.climb()
     if learn_variance and np.log(best.variance.max()) > VARIANCE_BOUNDS[1] - 1:
-        warnings.warn(UNBOUNDED, ConvergenceWarning, stacklevel=2)
+        warn(UNBOUNDED, ConvergenceWarning)
     result = search.last = _fit(task, best, search.last)
     with quietly(action="ignore"):
         posterior = search.average(best, result.posterior) if learn_variance else result.posterior

@@ -1,7 +1,6 @@
 """Clustering and density estimation by a Bayesian mixture of Gaussians."""
 
 import dataclasses
-import warnings
 from typing import Any, Self
 
 import jax
@@ -12,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import check_positive, is_integer, is_number
+from cavity._warnings import warn
 from cavity.estimators.algorithms import choose_for_mixture
 from cavity.estimators.all_or_nothing import all_or_nothing
 from cavity.estimators.mixture_model import Prior, Units, first_labels, given_labels
@@ -128,13 +128,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if not self.linear_response or self.n_components == 1:
             return self
         if not self.converged_:
-            warnings.warn(NOT_AT_ITS_END, ConvergenceWarning, stacklevel=3)
+            warn(NOT_AT_ITS_END, ConvergenceWarning)
         else:
             correction = correction_of(self.posterior_, belief.flat(self.n_features_in_), X)
             self.posterior_ = dataclasses.replace(self.posterior_, correction=correction)
             if correction is None or correction.too_small:
                 message = LOST_IN_ROUNDING if correction is None else TOO_MUCH_OVERLAP
-                warnings.warn(message, ConvergenceWarning, stacklevel=3)
+                warn(message, ConvergenceWarning)
         return self
 
     @all_or_nothing

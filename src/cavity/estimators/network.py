@@ -42,8 +42,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     n_networks : int, default=1
         Networks that begin at different random weights; predictions are their mixture.
     batch_size : int or None, default=None
-        Rows per step of SEP, ADF and DSEP; None for one. Some 32 are quicker and as good; a warning tells where they
-        are too many.
+        Rows per step; None for one. Batches of some 32 are quicker for SEP, ADF and DSEP, and as good where there are
+        many of them in an epoch; a warning tells where they are too large. Compiled loops of EP take single rows only.
     heteroscedastic : bool, default=True
         Whether the noise depends on the input: a second output of the network is the logarithm of its variance. It
         mostly foresees rows better, in log density; with constant noise the mean is often learned better.
@@ -59,7 +59,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     site_directory : str or None, default=None
         A directory for a file of EP's sites, where they do not fit into memory; deleted after the fit.
     n_jobs : int or None, default=None
-        Networks fitted at the same time; None for all processors.
+        Networks fitted at the same time; None for all processors. Fewer, where EP's sites would not fit.
     random_state : int, RandomState or None, default=0
 
     Attributes
@@ -72,8 +72,6 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         Passes made, without the warm-up's.
     site_bytes_ : int
         What the sites of one network took.
-    n_skipped_ : int
-        Visits of rows of which no weight could learn, over all epochs and networks.
 
     Examples
     --------
@@ -135,7 +133,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         X, y = self._check_data(X, y, first=True)
         factor = self._factor()
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
-        self._learn(factor, [prior] * self.n_networks, X, y, Units.of(X, y), self.warm_up, callback)
+        self._learn(factor, [prior] * self.n_networks, X, y, Units.of(X, y), True, callback)
         self._warn_if_alike([self.posterior_], X)
         return self
 
@@ -148,7 +146,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         X, y = self._check_data(X, y, first=False)
         self._check_unchanged(self.posterior_)
         priors = [without_precision(q) for q in self.posterior_.networks]
-        self._learn(self._factor(), priors, X, y, self.posterior_.units, 0)
+        self._learn(self._factor(), priors, X, y, self.posterior_.units, False)
         return self
 
     def _learn(
@@ -158,11 +156,11 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         X: np.ndarray,
         y: np.ndarray,
         units: Units,
-        warm_up: int,
+        first: bool,
         callback: Callback = None,
     ) -> None:
         targets = [units.target(y)] * len(priors)
-        found = self._fit_networks(factor, priors, units.features(X), targets, units, warm_up, callback)
+        found = self._fit_networks(factor, priors, units.features(X), targets, units, first, callback)
         self.posterior_ = NetworkPosterior(factor, found, units)
 
     def _factor(self) -> Network:
@@ -199,7 +197,10 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         return self.posterior_.log_predictive(X, np.asarray(y, dtype=float))
 
     def sample_posterior(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Draws of the function at the rows of X, without noise: (n_samples, n_rows), of all networks in turn."""
+        """Draws of the function at the rows of X, without noise: (n_samples, n_rows).
+
+        Of several networks one is drawn, and further draws are of all in turn.
+        """
         check_is_fitted(self)
         if not (is_integer(n_samples) and n_samples >= 1):
             raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -108,7 +108,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         X, y = self._check_data(X, y, first=True)
         self.classes_ = unique_labels(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes; got one class, {self.classes_[0]!r}.")
+            raise ValueError(f"y must hold at least two classes; got {self.classes_.tolist()}.")
         return self._begin(X, y, callback)
 
     @all_or_nothing
@@ -133,14 +133,14 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             return self._begin(X, y, None)
         self._check_unchanged(self._of_classes()[0])
         priors = [[without_precision(q) for q in one.networks] for one in self._of_classes()]
-        self._learn(self._factor(), priors, X, y, self._of_classes()[0].units, 0, None)
+        self._learn(self._factor(), priors, X, y, self._of_classes()[0].units, False, None)
         return self
 
     def _begin(self, X: np.ndarray, y: np.ndarray, callback: Callback) -> Self:
         factor = self._factor()
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
         priors = [[prior] * self.n_networks for _ in self._positive()]
-        self._learn(factor, priors, X, y, Units.of(X, np.zeros(1)), self.warm_up, callback)
+        self._learn(factor, priors, X, y, Units.of(X, np.zeros(1)), True, callback)
         self._warn_if_alike(self._of_classes(), X)
         return self
 
@@ -151,14 +151,14 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         X: np.ndarray,
         y: np.ndarray,
         units: Units,
-        warm_up: int,
+        first: bool,
         callback: Callback,
     ) -> None:
         """One network for each prior, by classes."""
         signs = [np.where(y == label, 1.0, -1.0) for label in self._positive()]
         flat = [prior for of_class in priors for prior in of_class]
         targets = [sign for sign, of_class in zip(signs, priors, strict=True) for _ in of_class]
-        found = self._fit_networks(factor, flat, units.features(X), targets, units, warm_up, callback)
+        found = self._fit_networks(factor, flat, units.features(X), targets, units, first, callback)
         size = len(priors[0])
         each = [NetworkPosterior(factor, found[i : i + size], units) for i in range(0, len(found), size)]
         self.posterior_ = each if len(each) > 1 else each[0]
@@ -190,9 +190,15 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         return mean, variance
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Posterior mean of f, over all networks: (n_samples,), or (n_samples, n_classes) of several classes."""
-        mean = self._moments(X)[0].mean(0)
-        return mean[:, 0] if mean.shape[1] == 1 else mean
+        """What `predict` goes by: Φ⁻¹ of the second class's probability, (n_samples,).
+
+        Of more than two classes logarithms of their probabilities, (n_samples, n_classes).
+        """
+        log_probability = self.predict_log_proba(X)
+        if log_probability.shape[1] > 2:
+            return log_probability
+        side = np.where(log_probability[:, 1] > log_probability[:, 0], 1.0, -1.0)
+        return -side * ndtri_exp(log_probability.min(axis=1))  # the logarithm of the rarer one has more digits
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the posterior predictive class probabilities."""

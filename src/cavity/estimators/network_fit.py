@@ -2,7 +2,6 @@
 
 import abc
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -15,13 +14,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from cavity._checks import check_positive, is_integer, is_number
+from cavity._warnings import warn
 from cavity.estimators.algorithms import choose_for_network
 from cavity.estimators.epochs import Epoch, Stopping
 from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.factors.activations import ACTIVATIONS
 from cavity.factors.network import Network
 from cavity.factors.network_driver import has_loops
-from cavity.factors.site_storage import bytes_of, check_room
+from cavity.factors.site_storage import bytes_of, check_room, how_many_fit
 from cavity.families import DiagonalGaussian, Product
 from cavity.inference.named import ALL, Algorithm, adf
 from cavity.inference.result import ConvergenceWarning, Result, Sweep
@@ -30,6 +30,7 @@ from cavity.inference.run import fit
 MOST_SWEEPS = 10**9  # a callback stops before
 Callback = Callable[[Epoch], Any] | None
 ROWS_LOOKED_AT = 1024
+MANY, FEWEST_BATCHES = 0.01, 6  # steps that are cut, as a part; batches in an epoch
 ALIKE = 0.05  # standard deviation over rows of what is predicted, in units of the target's: less says nothing
 NOTHING_FOUND = (
     "The network says the same of all rows. Either there is nothing in X, or rows are too few: weights that are "
@@ -43,6 +44,7 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
 
     algorithm: Any
     n_epochs: Any
+    warm_up: int
     batch_size: Any
     random_state: Any
     n_jobs: Any
@@ -56,16 +58,21 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
         X: np.ndarray,
         targets: Sequence[np.ndarray],
         units: Units,
-        warm_up: int,
+        first: bool,
         callback: Callback = None,
     ) -> list[Product]:
-        """A network for each prior and target, several at a time; X and targets are standardised."""
-        at_once = min(len(priors), jobs_of(self.n_jobs))
+        """A network for each prior and target, several at a time; X and targets are standardised.
+
+        Those of a first chunk are warmed up, and one that is interrupted is kept: later ones would hold half a chunk.
+        """
         in_memory = 0 if self.site_directory else bytes_of(priors[0], len(X), self.site_dtype)
         algorithm = choose_for_network(self.algorithm, in_memory, len(X), self.batch_size)
         self._check_loops(factor, algorithm, callback)
+        at_once = min(len(priors), jobs_of(self.n_jobs))
         if algorithm.n_sites == ALL:  # before a warm-up, which may take long
-            check_room(priors[0], len(X), self.site_dtype, self.site_directory, at_once)
+            check_room(priors[0], len(X), self.site_dtype, self.site_directory)
+            at_once = min(at_once, how_many_fit(in_memory))
+        warm_up = self.warm_up if first else 0
         random = check_random_state(self.random_state)
         seeds = [int(random.randint(2**31)) for _ in priors]
         over = Event()  # something went wrong: no network goes on
@@ -88,7 +95,7 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
                 few = lambda sweep: sweep.number == warm_up
                 start = warmed_up(factor, prior, lambda of, given: passes(of, given, adf(self.batch_size or 1), few))
             result = passes(factor, prior, algorithm, stop, start)
-            if result._ending == "interrupted" and len(priors) > 1:  # what it kept is of no use without the others
+            if result._ending == "interrupted" and (len(priors) > 1 or not first):  # of no use without the rest
                 raise KeyboardInterrupt
             return result
 
@@ -96,19 +103,20 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
         self.history_ = [result.history for result in results]
         self.n_epochs_ = [result.n_sweeps for result in results]
         self.site_bytes_ = results[0].site_bytes
-        self.n_skipped_ = sum(result.n_skipped for result in results)
-        self._warn_if_cut(algorithm.batch_size or len(X))
+        self._warn_of_batches(algorithm.batch_size or len(X), len(X))
         return [result.posterior for result in results]
 
-    def _warn_if_cut(self, batch_size: int) -> None:
-        """Of batches whose steps leave weights no proper distribution: they are too large to be one step."""
-        cut = max(int(history.backoffs[-1]) for history in self.history_)
-        if cut:
+    def _warn_of_batches(self, batch_size: int, n_rows: int) -> None:
+        """Of batches that are too large to be one step: they leave weights no proper distribution, or may soon."""
+        n_batches = -(-n_rows // batch_size)
+        cut = max(int(np.sum(history.backoffs)) / (n_batches * len(history.backoffs)) for history in self.history_)
+        if batch_size > 1 and (cut > MANY or n_batches < FEWEST_BATCHES):
+            why = f"{cut:.0%} of the steps were cut" if cut > MANY else f"they are only {n_batches} steps an epoch"
             message = (
-                f"batch_size={batch_size} is too large: {cut} steps of the last epoch were cut to keep the "
-                "distribution of the weights proper, and predictions may be far off. Use some 32 rows, or None for one."
+                f"Batches of {batch_size} among {n_rows} rows are too large: {why}, and predictions may be far off. "
+                f"Use at most {max(1, min(batch_size // 4, n_rows // FEWEST_BATCHES))} rows in a batch."
             )
-            warnings.warn(message, ConvergenceWarning, stacklevel=5)
+            warn(message, ConvergenceWarning)
 
     def _check_loops(self, factor: Network, algorithm: Algorithm, callback: Callback) -> None:
         """What only compiled loops can do."""
@@ -138,7 +146,7 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
             return bool(np.all(np.std(said, axis=1) < ALIKE))
 
         if len(rows) > 1 and all(map(are_alike, posteriors)):
-            warnings.warn(NOTHING_FOUND, ConvergenceWarning, stacklevel=4)
+            warn(NOTHING_FOUND, ConvergenceWarning)
 
     def _check_parameters(self) -> None:
         given = self.get_params()

@@ -35,19 +35,25 @@ class Units:
         return cls(center, scale, float(y_center[0]), float(y_scale[0]))
 
     def features(self, X: np.ndarray) -> np.ndarray:
-        return np.clip((X - self.x_center) / self.x_scale, -FARTHEST, FARTHEST)
+        return np.clip(in_units(X, self.x_center, self.x_scale), -FARTHEST, FARTHEST)
 
     def target(self, y: np.ndarray) -> np.ndarray:
-        return (y - self.y_center) / self.y_scale
+        return in_units(y, self.y_center, self.y_scale)
+
+
+def in_units(values: np.ndarray, center: Any, scale: Any) -> np.ndarray:
+    """(values − center) / scale, by halves, whose difference is never too large for a number."""
+    return (values / 2 - center / 2) / (scale / 2)
 
 
 def center_and_scale(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each column, without overflow; one for a constant column."""
-    largest = np.max(np.abs(columns), axis=0)
-    unit = np.where(largest > 0, largest, 1.0)
-    scaled = columns / unit
-    center, scale = scaled.mean(axis=0), scaled.std(axis=0)
-    return center * unit, np.where(scale > 1e-12, scale * unit, 1.0)  # rounding of a constant column
+    """Mean and standard deviation of each column, without overflow; the value and one for a constant column."""
+    first = columns[0]  # without it values far from zero would lose digits
+    halves = columns / 2 - first / 2
+    farthest = np.max(np.abs(halves), axis=0)
+    unit = np.where(farthest > 0, farthest, 0.5)
+    scale = np.where(farthest > 0, np.std(halves / unit, axis=0), 1.0)
+    return first + 2 * (np.mean(halves / unit, axis=0) * unit), 2 * (scale * unit)
 
 
 @dataclass(frozen=True)
@@ -101,10 +107,11 @@ class NetworkPosterior:
         return np.concatenate(parts, axis=-1)[..., : len(X)]
 
     def draw_functions(self, X: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-        """f(x) for weights drawn from q."""
+        """f(x) for weights drawn from q: of networks in turn, beginning with any of them."""
         values = np.empty((n_samples, len(X)))
+        first = int(np.random.default_rng(seed).integers(len(self.networks)))
         for number in range(n_samples):
-            q = self.networks[number % len(self.networks)]["weights"]
+            q = self.networks[(first + number) % len(self.networks)]["weights"]
             with jax.enable_x64(True):
                 weights = q.draw(jax.random.fold_in(jax.random.key(seed), number))
             values[number] = self._over_rows(partial(evaluated, self.factor, weights), X)

@@ -31,16 +31,24 @@ def bytes_of(site: Any, count: int, dtype: str) -> int:
     return count * np.dtype(dtype).itemsize * sum(np.size(leaf) for leaf in jax.tree.leaves(site))
 
 
-def check_room(site: Any, count: int, dtype: str, directory: str | None, at_once: int = 1) -> None:
-    """Raise MemoryError where as many sites, of several fits at once, would not fit, with what to do."""
-    needed, free = at_once * bytes_of(site, count, dtype), free_memory()
-    several, fewer = (f" of {at_once} networks at once", "n_jobs=1; ") if at_once > 1 else ("", "")
-    if directory is None and needed > ROOM * free:
+def how_many_fit(n_bytes: int) -> int:
+    """As many arrays of this size as there is memory for."""
+    return int(min(ROOM * free_memory() / max(n_bytes, 1), 1e9))
+
+
+def check_room(site: Any, count: int, dtype: str, directory: str | None) -> None:
+    """Raise MemoryError where as many sites would not fit, with what to do."""
+    needed = bytes_of(site, count, dtype)
+    if directory is None and not how_many_fit(needed):
         raise MemoryError(
-            f"EP keeps a site for each of {count:,} rows{several}: {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB "
-            f"are free. Use SEP, which keeps one for all; {fewer}site_dtype='float32', which takes half; or "
-            "site_directory, a place on disk for a file of this size."
+            f"EP keeps a site for each of {count:,} rows: {in_words(needed)}, and {in_words(free_memory())} are free. "
+            "Use SEP, which keeps one for all; site_dtype='float32', which takes half; or site_directory, a place on "
+            "disk for a file of this size."
         )
+
+
+def in_words(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.1f} MB"
 
 
 def allocate(site: Any, count: int, dtype: str = "float64", directory: str | None = None) -> Any:

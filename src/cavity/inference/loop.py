@@ -1,7 +1,6 @@
 """The loop: sweeps until q stops moving."""
 
 import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from cavity._precision import to_numpy
+from cavity._warnings import warn
 from cavity.families.base import are_alike, describe
 from cavity.inference import evidence as evidence_of
 from cavity.inference import memory, rates
@@ -324,7 +324,7 @@ class Loop:
                 f"The gradient of log Z is good to {float(error):.1g} only: its linear system was not solved. The "
                 "sites are probably not at a fixed point; fit with a smaller tol, or with cavity.ep()."
             )
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warn(message, ConvergenceWarning)
         return gradient
 
     def response(self, expectations: Any) -> Any:
@@ -349,10 +349,10 @@ class Loop:
         log_evidence = self.log_evidence() if self.evidence else float("nan")
         for category, message in complaints(history, self.problem, ending, self.tol, self.last_evidence):
             if category is not CollapseWarning or not self.driver.repeats:
-                warnings.warn(message, category, stacklevel=4)
+                warn(message, category)
         report = self.driver.report()
         if report is not None and report.complaint:
-            warnings.warn(report.complaint, ConvergenceWarning, stacklevel=4)
+            warn(report.complaint, ConvergenceWarning)
         n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(self.state.sites)) if self.problem.slots.n_sites else 0
         return Result(
             posterior=posterior,
