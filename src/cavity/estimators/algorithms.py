@@ -88,7 +88,7 @@ def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int
     return pick(algorithm, {"auto": names["ep"] if small else shared, **names}, batch_size)
 
 
-BYTES_FOR_EP = 1e9  # of a network's sites
+BYTES_FOR_EP = 2e8  # of a network's sites: with more rows SEP is as good, quicker, and does not fluctuate
 
 
 def choose_for_network(algorithm: Any, site_bytes: int, n_rows: int, batch_size: int | None) -> Algorithm:

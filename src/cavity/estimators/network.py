@@ -30,8 +30,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         Their moments are known in closed form.
     algorithm : str or Algorithm, default="auto"
         "ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`.
-        "auto" is EP where its sites take no more than a gigabyte of memory, and SEP beyond or with a `batch_size`. ADF
-        grows surer with every epoch, whatever the data.
+        "auto" is EP where its sites take no more than 200 MB, and SEP beyond or with a `batch_size`. ADF grows surer
+        with every epoch, whatever the data, and learns the mean badly where the noise varies.
     n_epochs : int or "auto", default=40
         Passes over the data. "auto" goes on, for at most 100, while the log density of rows under their cavities rises:
         for EP nearly that of rows left out.

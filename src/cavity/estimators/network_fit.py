@@ -35,7 +35,7 @@ ALIKE = 0.05  # standard deviation over rows of what is predicted, in units of t
 NOTHING_FOUND = (
     "The network says the same of all rows. Either there is nothing in X, or rows are too few: weights that are "
     "independent in the posterior keep to their prior until some tens of rows speak for each hidden unit that is used. "
-    "Give it more rows, or algorithm='adf' with some ten epochs, which is too sure of itself but learns from fewer."
+    "Give it more rows, or algorithm='adf' with constant noise, which is too sure of itself but learns from fewer."
 )
 
 
