@@ -19,7 +19,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sine": {"activation": "sin"},
     "outputs with covariance": {"unit_covariances": True},
     "two layers": {"hidden_layer_sizes": (50, 50)},
-    "two layers with covariances": {"hidden_layer_sizes": (50, 50), "unit_covariances": True},
+    "two layers of 20": {"hidden_layer_sizes": (20, 20)},
+    "two layers of 20 with covariances": {"hidden_layer_sizes": (20, 20), "unit_covariances": True},
 }
 
 

@@ -264,3 +264,13 @@ def test_a_row_that_holds_nearly_all_of_a_weight_leaves_it_alone(sizes, data):
         slow, _, _ = by_kernel(factor, problem.model, copy(), plan, np.ones(30), setting)
     for a, b in zip(jax.tree.leaves((fast.q, fast.sites)), jax.tree.leaves((slow.q, slow.sites)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:log_evidence is NaN")
+@pytest.mark.parametrize("algorithm", [cavity.adf(), cavity.adf(4), cavity.sep(rate=1.0)])
+def test_a_network_has_no_evidence(algorithm, data, monkeypatch):
+    factor = cavity.factors.network((3, 5, 1))
+    once = lambda: cavity.fit(factor, factor.prior(), data, algorithm, callback=lambda sweep: True)
+    assert np.isnan(once().log_evidence)
+    monkeypatch.setattr(Sweeps, "has_loops", lambda *_: False)
+    assert np.isnan(once().log_evidence)

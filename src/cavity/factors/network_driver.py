@@ -86,6 +86,7 @@ class Sweeps:
         """Visit the data, settle, refine the prior."""
         visit = by_loops if self.has_loops(rates, model, plan) else by_kernel
         end, info, score = visit(self.factor, model, state, plan, rates, setting)
+        info = info._replace(log_scale=np.nan)  # prior factors change after a pass by ADF too: there is no log Z
         self.scores.append(score / float(np.sum(model.weight)))
         cut: Any = False
         if end.filed is not None:
@@ -100,7 +101,7 @@ class Sweeps:
         return has_loops(self.factor, self.algorithm) and (plan.slot.ndim == 1 or (whole and plan.rows.shape[1] == 1))
 
     def log_evidence(self, *_: Any) -> Evidence:
-        return Evidence(np.nan, 0, True, "a network has no log Z: its score is Result.sampling.")
+        return Evidence(np.nan, 0, True, "a network has no log Z; its scores are in Result.history.score.")
 
     def report(self) -> Report:
         return Report(np.array(self.scores), None)
@@ -186,8 +187,7 @@ def one_by_one(
         new = jax.tree.map(lambda end, start: (end - start)[None] / len(y), q, prior)
     elif kind == loops.OWN:
         new = with_parts(state.sites, sites, site_noise.T)
-    log_scale = score + float(prior.log_partition() - q.log_partition()) if kind == loops.NOWHERE else 0.0
-    return state._replace(q=q, sites=new), Info(len(y), 0, 0, log_scale), score
+    return state._replace(q=q, sites=new), Info(len(y), 0, 0, 0.0), score
 
 
 def in_batches(
@@ -215,8 +215,7 @@ def in_batches(
         filed=with_parts(state.filed, DiagonalGaussian(*filed), filed_noise.T),
         filed_weight=filed_weight,
     )
-    log_scale = score + float(state.prior.log_partition() - q.log_partition())
-    return done, Info(float(model.weight.sum()), 0, cuts, log_scale), score
+    return done, Info(float(model.weight.sum()), 0, cuts, 0.0), score
 
 
 def with_parts(q: Product, weights: DiagonalGaussian, noise: np.ndarray) -> Product:
