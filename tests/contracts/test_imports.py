@@ -13,6 +13,7 @@ LAYERS = [
     "_precision",
     "_checks",
     "_pytree",
+    "_warnings",
     "batches",
     "linalg",
     "special",
