@@ -108,7 +108,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         X, y = self._check_data(X, y, first=True)
         self.classes_ = unique_labels(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes; got {self.classes_.tolist()}.")
+            raise ValueError(f"y must hold at least two classes; got one class, {self.classes_.tolist()}.")
         return self._begin(X, y, callback)
 
     @all_or_nothing
