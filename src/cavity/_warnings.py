@@ -1,10 +1,11 @@
 """Warnings that point to the user's line."""
 
+import os
 import sys
 import warnings
 from pathlib import Path
 
-PACKAGE = str(Path(__file__).parent)
+PACKAGE = str(Path(__file__).parent) + os.sep
 
 
 def warn(message: str, category: type[Warning]) -> None:
