@@ -11,8 +11,8 @@ import numpy as np
 import cavity
 from benchmarks import network_reference
 from benchmarks.timing import interleaved
-from cavity.factors import network_loops as loops
-from cavity.factors.network_driver import begin, output_of, shape_of, unless_zero, work_of
+from cavity.factors.networks.compiled import rows as loops
+from cavity.factors.networks.driver import begin, output_of, shape_of, unless_zero, work_of
 
 SIZES = {(8, 50, 1): 5000, (9, 100, 1): 5000, (90, 100, 1): 1000}
 LIMITS = {"reference": 2.0, "sep": 1.3, "ep": 2.0}

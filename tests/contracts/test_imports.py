@@ -14,7 +14,6 @@ LAYERS = [
     "_checks",
     "_pytree",
     "_warnings",
-    "batches",
     "linalg",
     "special",
     "quadrature",

@@ -6,7 +6,7 @@ import pytest
 from cavity import NetworkRegressor
 from cavity.estimators import epochs, network_fit
 from cavity.estimators.epochs import GAIN, MOST, WINDOW, Stopping
-from cavity.factors import site_storage
+from cavity.factors.networks import site_storage
 from tests.estimators.test_network import sine
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import cavity
 from cavity import NetworkRegressor
 from cavity.estimators import algorithms, network_fit
-from cavity.factors import site_storage
+from cavity.factors.networks import site_storage
 
 
 def sine(n=200, seed=0):

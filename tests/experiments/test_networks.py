@@ -123,7 +123,7 @@ def test_a_network_measures_its_process(tmp_path, monkeypatch):
     assert found["site_bytes"] == 50 * 8 * (2 * found["n_weights"] + 4)
     assert found["epochs"] == 1
     assert found["data"].startswith("made up")
-    monkeypatch.setattr("cavity.factors.site_storage.free_memory", lambda: 1e3)
+    monkeypatch.setattr("cavity.factors.networks.site_storage.free_memory", lambda: 1e3)
     refused = one_network.measure(cell)
     assert refused["epochs"] == 0
     assert "site_directory" in refused["refusal"]

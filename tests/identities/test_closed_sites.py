@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cavity.factors import likelihoods
 from cavity.factors.base import Factor
-from cavity.factors.clutter import clutter
-from cavity.factors.conjugate import (
+from cavity.factors.by_log_mean import autodiff, custom
+from cavity.factors.clutter_problem import clutter
+from cavity.factors.conjugate_likelihoods import (
     bernoulli,
     categorical,
     conjugate,
@@ -19,11 +19,11 @@ from cavity.factors.conjugate import (
     gaussian_mean_precision,
     poisson_rate,
 )
-from cavity.factors.conjugate_mixture import mixture_of
-from cavity.factors.custom import autodiff, custom
-from cavity.factors.gaussian_mixture import gaussian_mixture
-from cavity.factors.glm import GLM
-from cavity.factors.mixture import mixture
+from cavity.factors.glm import likelihoods
+from cavity.factors.glm.factor import GLM
+from cavity.factors.mixtures.conjugate import mixture_of
+from cavity.factors.mixtures.gaussian import gaussian_mixture
+from cavity.factors.mixtures.known import mixture
 from cavity.families import Beta, DiagonalGaussian, Dirichlet, Gamma, Gaussian, NormalGamma, NormalWishart, Product
 from tests.registry import thinned
 

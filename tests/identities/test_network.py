@@ -7,11 +7,11 @@ import pytest
 from scipy import integrate, stats
 
 import cavity
-from cavity.factors import gamma_noise, varying_noise
-from cavity.factors.activations import ACTIVATIONS, LEAK
-from cavity.factors.network import LEAST_SHARE, weights_site
-from cavity.factors.network_driver import Sweeps, by_kernel, by_loops, refined_by_loop
-from cavity.factors.weight_prior import Refined, one_site, refine
+from cavity.factors.networks import gamma_noise, varying_noise
+from cavity.factors.networks.activations import ACTIVATIONS, LEAK
+from cavity.factors.networks.driver import Sweeps, by_kernel, by_loops, refined_by_loop
+from cavity.factors.networks.factor import LEAST_SHARE, weights_site
+from cavity.factors.networks.weight_prior import Refined, one_site, refine
 from cavity.families import DiagonalGaussian, Gamma
 from cavity.inference import memory
 from cavity.inference.driver import Setting
@@ -50,14 +50,14 @@ def test_relu_moments_are_right_from_minus_to_plus_40_deviations(ratio):
         wanted = float(mean), float(second - mean**2)
     found = run(ACTIVATIONS["relu"], np.float64(scale * ratio), np.float64(scale**2))
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-300)
-    compiled = pytest.importorskip("cavity.factors.rectified")
+    compiled = pytest.importorskip("cavity.factors.networks.compiled.rectified")
     mean, variance, _, _ = out = np.zeros((4, 1))
     compiled.rectify(1, np.array([scale * ratio]), np.array([scale**2]), *out)
     np.testing.assert_allclose([mean[0], variance[0]], wanted, rtol=1e-12, atol=1e-300)
 
 
 def test_compiled_tails_lose_no_digits_from_minus_to_plus_40_deviations():
-    compiled = pytest.importorskip("cavity.factors.rectified")
+    compiled = pytest.importorskip("cavity.factors.networks.compiled.rectified")
     ratios = np.concatenate([np.linspace(-40, 40, 641), np.linspace(-0.01, 0.01, 21)])
     found = np.zeros((4, len(ratios)))
     compiled.rectify(len(ratios), ratios, np.ones(len(ratios)), *found)
@@ -74,7 +74,7 @@ def test_compiled_tails_lose_no_digits_from_minus_to_plus_40_deviations():
 
 @pytest.mark.parametrize("size", [41.0, 1e3, 1e150])
 def test_compiled_tails_beyond_all_deviations(size):
-    compiled = pytest.importorskip("cavity.factors.rectified")
+    compiled = pytest.importorskip("cavity.factors.networks.compiled.rectified")
     found = np.zeros((4, 2))
     compiled.rectify(2, np.array([-size, size]), np.ones(2), *found)
     np.testing.assert_array_equal(found, [[0, size], [0, 1], [0, 1], [0, 0]])
@@ -212,7 +212,7 @@ def data():
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 @pytest.mark.parametrize("mean", [-3e3, -60.0, -32.0, -29.0, -2.0, 0.0, 0.3, 7.0, 60.0])
 def test_what_a_label_says_of_an_output(mean, y):
-    compiled = pytest.importorskip("cavity.factors.network_noise")
+    compiled = pytest.importorskip("cavity.factors.networks.compiled.noise")
     work = np.zeros((8, 1, 1))
     variance = 0.3
     work[2, 0, 0], work[3, 0, 0] = mean, variance

@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 import cavity
-from cavity.factors import rows as rows_of
-from cavity.factors import sparse as on_host
+from cavity.factors.glm import rows as rows_of
+from cavity.factors.glm import sparse as on_host
 from tests.registry import assert_trees_close, thinned
 
 RNG = np.random.default_rng(5)

@@ -6,8 +6,8 @@ import pytest
 
 import cavity
 from cavity import NetworkRegressor
-from cavity.factors import unit_covariances, varying_noise
-from cavity.factors.activations import ACTIVATIONS, LEAK
+from cavity.factors.networks import unit_covariances, varying_noise
+from cavity.factors.networks.activations import ACTIVATIONS, LEAK
 from cavity.families import Gamma
 from tests.estimators.test_network import sine
 from tests.registry import thinned
@@ -115,9 +115,9 @@ def test_noise_that_goes_with_the_function_by_quadrature(power):
     left = variance - size.shared**2 / size.variance
     rate = 12.0 * np.exp(varying_noise.LIMIT * np.tanh(s / varying_noise.LIMIT))
     each = run(
-        lambda: jax.vmap(lambda r, b: cavity.factors.gamma_noise.log_mean(r, left, Gamma(np.float64(30.0), b), power))(
-            at, rate
-        )
+        lambda: jax.vmap(
+            lambda r, b: cavity.factors.networks.gamma_noise.log_mean(r, left, Gamma(np.float64(30.0), b), power)
+        )(at, rate)
     )
     wanted = share @ each if power == 0 else np.log(share @ np.exp(power * each)) / power
     np.testing.assert_allclose(found, wanted, rtol=2e-5)  # what nine nodes give

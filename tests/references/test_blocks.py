@@ -12,9 +12,9 @@ from scipy.special import log_ndtr
 
 import cavity
 from cavity.factors import in_blocks, nested, sampled
-from cavity.factors.blocks import Blocks
-from cavity.factors.mixing import Mixing
-from cavity.factors.sampled import matched, natural_gradient
+from cavity.factors.blocks.base import Blocks
+from cavity.factors.blocks.chain_diagnostics import Mixing
+from cavity.factors.blocks.sampled import matched, natural_gradient
 from cavity.inference.driver import COMPILED
 from cavity.inference.loop import Loop
 from tests.registry import assert_trees_close
@@ -204,7 +204,7 @@ def test_rows_that_are_skipped_inside_a_block_are_reported():
 
 def test_inner_fits_that_do_not_converge_are_reported(monkeypatch):
     short = partial(cavity.fit, max_sweeps=1)
-    monkeypatch.setattr(sys.modules["cavity.factors.nested"], "fit", short)
+    monkeypatch.setattr(sys.modules["cavity.factors.blocks.nested"], "fit", short)
     with pytest.warns(cavity.ConvergenceWarning, match=r"in 4 of 4 blocks .* 0 rows skipped, and in 0 for the evid"):
         cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.ep(), tol=10.0, evidence=False)
 

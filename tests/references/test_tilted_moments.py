@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from scipy import special as sp
 
-from cavity.factors import likelihoods
-from cavity.factors.clutter import clutter
-from cavity.factors.mixture import mixture
+from cavity.factors.clutter_problem import clutter
+from cavity.factors.glm import likelihoods
+from cavity.factors.mixtures.known import mixture
 from cavity.families import Gaussian
 
 POWERS = [1.0, 0.5, 0.01, 0.0]

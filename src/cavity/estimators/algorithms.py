@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.factors.site_storage import how_many_fit
+from cavity.factors.networks.site_storage import how_many_fit
 from cavity.inference import named
 from cavity.inference.named import Algorithm
 

@@ -16,7 +16,7 @@ from cavity.estimators.linear import LinearEstimator
 from cavity.estimators.predictive import activations, log_mean
 from cavity.estimators.several import Link, LogitLink, ProbitLink, Sharpened, Sharpness, learn_sharpness, log_shares
 from cavity.factors import GLM, logit, probit
-from cavity.factors.likelihoods import Logit
+from cavity.factors.glm.likelihoods import Logit
 
 ROWS_FOR_SHARPNESS = 1000
 

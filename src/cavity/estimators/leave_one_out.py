@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from cavity.factors.line import Line, ask, without
+from cavity.factors.glm.line import Line, ask, without
 
 SWEEPS = 50
 

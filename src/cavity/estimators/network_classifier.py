@@ -12,7 +12,7 @@ from cavity.estimators.all_or_nothing import all_or_nothing
 from cavity.estimators.network_fit import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.estimators.several import ProbitLink, log_shares
-from cavity.factors.network import Network, network
+from cavity.factors.networks.factor import Network, network
 
 
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):

@@ -18,10 +18,10 @@ from cavity._warnings import warn
 from cavity.estimators.algorithms import choose_for_network
 from cavity.estimators.epochs import Epoch, Stopping
 from cavity.estimators.network_posterior import NetworkPosterior, Units
-from cavity.factors.activations import ACTIVATIONS
-from cavity.factors.network import Network
-from cavity.factors.network_driver import has_loops
-from cavity.factors.site_storage import bytes_of, check_room, how_many_fit
+from cavity.factors.networks.activations import ACTIVATIONS
+from cavity.factors.networks.driver import has_loops
+from cavity.factors.networks.factor import Network
+from cavity.factors.networks.site_storage import bytes_of, check_room, how_many_fit
 from cavity.families import DiagonalGaussian, Product
 from cavity.inference.named import ALL, Algorithm, adf
 from cavity.inference.result import ConvergenceWarning, Result, Sweep

@@ -10,8 +10,8 @@ import numpy as np
 from jax import Array
 from scipy.special import logsumexp
 
-from cavity.factors import varying_noise
-from cavity.factors.network import Network
+from cavity.factors.networks import varying_noise
+from cavity.factors.networks.factor import Network
 from cavity.families import Product
 
 ROWS = 1024  # that are predicted at a time

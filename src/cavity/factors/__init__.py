@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from cavity._pytree import pytree
-from cavity.factors import likelihoods
 from cavity.factors.base import Factor
-from cavity.factors.blocks import in_blocks
-from cavity.factors.clutter import clutter
-from cavity.factors.conjugate import (
+from cavity.factors.blocks.base import in_blocks
+from cavity.factors.blocks.nested import nested
+from cavity.factors.blocks.sampled import sampled
+from cavity.factors.by_log_mean import autodiff, custom
+from cavity.factors.clutter_problem import clutter
+from cavity.factors.conjugate_likelihoods import (
     bernoulli,
     categorical,
     conjugate,
@@ -16,14 +18,12 @@ from cavity.factors.conjugate import (
     gaussian_mean_precision,
     poisson_rate,
 )
-from cavity.factors.conjugate_mixture import mixture_of
-from cavity.factors.custom import autodiff, custom
-from cavity.factors.gaussian_mixture import gaussian_mixture
-from cavity.factors.glm import GLM
-from cavity.factors.mixture import mixture
-from cavity.factors.nested import nested
-from cavity.factors.network import network
-from cavity.factors.sampled import sampled
+from cavity.factors.glm import likelihoods
+from cavity.factors.glm.factor import GLM
+from cavity.factors.mixtures.conjugate import mixture_of
+from cavity.factors.mixtures.gaussian import gaussian_mixture
+from cavity.factors.mixtures.known import mixture
+from cavity.factors.networks.factor import network
 
 __all__ = [
     "GLM",

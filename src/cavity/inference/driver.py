@@ -1,8 +1,8 @@
 """What a fit does between its decisions: make a sweep, measure it, take the evidence.
 
 A driver is a few functions. The one below compiles the kernel's sweep for any family and factor. A factor may bring its
-own where that would not do (`cavity.factors.sparse`: large sparse problems, in the memory of the host); tests hold the
-two equal.
+own where that would not do (`cavity.factors.glm.sparse`: large sparse problems, in the memory of the host); tests hold
+the two equal.
 """
 
 from collections.abc import Callable

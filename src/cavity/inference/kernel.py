@@ -1,7 +1,7 @@
 """A sweep over the data, for any family and factor; and the contract for structured versions of it.
 
 A kernel is a few functions. The general one below calls `step` for each batch of the plan. A factor may bring a
-kernel of its own that does the same arithmetic faster (`cavity.factors.linear`); tests hold the two equal.
+kernel of its own that does the same arithmetic faster (`cavity.factors.glm.linear`); tests hold the two equal.
 """
 
 from collections.abc import Callable

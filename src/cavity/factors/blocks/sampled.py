@@ -1,0 +1,228 @@
+"""Blocks whose tilted moments are sampled: distributed EP, and its tied relatives.
+
+From S draws of the tilted distribution with mean m and covariance C (divisor S − 1) there are two ways to a site.
+
+Moment matching takes natural parameters from them. The inverse of a sample covariance is too large on average, by
+(S − 1)/(S − D − 2) for independent Gaussian draws, and the errors of all blocks add up, so that
+
+    Λ̂ = (S − D − 2)/(S − 1) C⁻¹,   ŝ = Λ̂ m                       (D = 1 if diagonal)
+
+are used: unbiased for independent Gaussian draws, but as noisy as an inverse of a sample covariance is.
+
+The natural gradient never inverts it. With q = N(μ, Λ⁻¹) and the block's site λ,
+
+    λ̂ = λ + ε δ,   δ_Λ = Λ − Λ C Λ,   δ_s = Λ (m − μ) + δ_Λ μ,
+
+is where moment matching would go, to first order, times ε. It is linear in m and C. Those are unbiased if draws are
+independent and from the tilted distribution, so that noise then averages out over visits however few the draws of each.
+Chains come near to that: what warm-up leaves of their start, and draws of one chain that are alike (C is then too
+small), are a bias that does not average out.
+
+This is EP-η of So and Turner (2024), λ + ε (∂η/∂μ)(m̂ − μ(q)), except that it works in mean and covariance, not in mean
+and second moment: that has (C + (m − μ)(m − μ)ᵀ) in the place of C, which is the same at a fixed point, but makes
+Λ + ε δ_Λ improper where a block lies more than 1/√ε deviations off.
+"""
+
+from collections.abc import Callable
+from dataclasses import field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from cavity import linalg
+from cavity._checks import is_integer, is_number
+from cavity._pytree import pytree
+from cavity.factors.base import Factor, scalar_of_user
+from cavity.factors.blocks import chains
+from cavity.factors.blocks.base import Answer, BlockFactor, Blocks, Session
+from cavity.factors.blocks.chain_diagnostics import Mixing
+from cavity.factors.blocks.chains import Draws, Plan
+from cavity.families import DiagonalGaussian, Gaussian
+
+TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit
+LAST_KEY = 2**32 - 1
+NO_OWN_SITES = (
+    "blocks that share a site say what it should be by a natural-gradient step, which is not the own site that log Z "
+    "needs of each. Fit with evidence=False, or use cavity.ep() or parallel_ep(), or step=None and more draws."
+)
+
+
+@pytree
+class Sampled(BlockFactor):
+    """A block whose site is sampled."""
+
+    rows_factor: Any
+    step: Any  # None to match moments
+    plan: Plan = field(metadata={"static": True})
+
+    def check_setting(self, prior: Any, algorithm: Any) -> None:
+        chains.numpyro_hmc()
+        if not isinstance(prior, Gaussian | DiagonalGaussian) or np.ndim(prior.shift) != 1:
+            raise ValueError(
+                "prior must be a Gaussian or DiagonalGaussian over one vector for sampled(); got "
+                f"{type(prior).__name__} of shape {prior.event_shape()}."
+            )
+        if algorithm.power == 0:
+            raise ValueError("power must be positive with sampled(); got power=0. Use nested() or a factor of rows.")
+        if self.step is not None and algorithm.n_sites == 0:
+            raise ValueError(
+                "step must be None with cavity.adf(): nothing is remembered, so that each block would be counted by "
+                f"that fraction only; got step={float(self.step):g}. Match moments, or use cavity.ep() or sep()."
+            )
+        needed = fewest(prior)
+        if self.step is None and self.plan.n_chains * self.plan.n_draws < needed:
+            raise ValueError(
+                f"n_draws must be at least {needed} to invert a sample covariance here; got "
+                f"{self.plan.n_chains * self.plan.n_draws}. For fewer give a step: sampled(factor, n_draws, step=0.1)."
+            )
+
+    def session(self, prior: Any, data: Blocks, seed: int) -> "Visits":
+        return Visits(prior, data, self.plan, seed, own_sites=self.step is None)
+
+
+def sampled(
+    factor: Factor | Callable[[Any, Any], Any],
+    n_draws: int = 400,
+    step: float | None = None,
+    n_chains: int = 8,
+    n_warmup: int = 5,
+    sampler: str = "hmc",
+) -> Sampled:
+    """The same likelihood over blocks of rows, with tilted moments by Hamiltonian Monte Carlo.
+
+    Args:
+        factor: that of one row, such as `cavity.factors.logit()`, or a function `log_lik(theta, datum)`.
+        n_draws: kept at every visit to a block, over all chains; rounded up to a multiple of `n_chains`, so that 2 of 8
+            chains are 8.
+        step: None to match moments; a number ε for a natural-gradient step, which needs few draws. Then there is no
+            `adf()`, and no evidence where blocks share a site.
+        n_chains: run side by side; R-hat compares them.
+        n_warmup: transitions of each chain thrown away at every visit.
+        sampler: "hmc", or "nuts" for tilted distributions far from Gaussian, at several times the cost.
+    """
+    if isinstance(factor, BlockFactor) or not (isinstance(factor, Factor) or callable(factor)):
+        raise ValueError(
+            f"factor must be that of one row, such as cavity.factors.logit(), or a function; got {factor!r}."
+        )
+    for name, value, least in (("n_draws", n_draws, 2), ("n_chains", n_chains, 2), ("n_warmup", n_warmup, 0)):
+        if not (is_integer(value) and value >= least):
+            raise ValueError(f"{name} must be an integer of at least {least}; got {name}={value!r}.")
+    if step is not None and not (is_number(step) and 0 < step <= 1):
+        raise ValueError(f"step must be None or a number in (0, 1]; got {step=}.")
+    if sampler not in ("hmc", "nuts"):
+        raise ValueError(f"sampler must be 'hmc' or 'nuts'; got {sampler=!r}.")
+    rows_factor = factor if isinstance(factor, Factor) else ByLogLik(factor)
+    each = -(-n_draws // n_chains)
+    return Sampled(rows_factor, step, Plan(sampler.upper(), n_chains, each, n_warmup))
+
+
+@pytree
+class ByLogLik(Factor):
+    """A factor that says log p(x|θ) and nothing else."""
+
+    function: Callable[[Any, Any], Any] = field(metadata={"static": True})
+
+    def log_lik(self, theta: Any, datum: Any) -> Array:
+        return scalar_of_user("log_lik", self.function, theta, datum)
+
+    def log_mean(self, q: Any, datum: Any, power: float) -> Array:
+        raise ValueError("factor must be used by sampled(): it has a log_lik only.")
+
+
+class Visits(Session):
+    """The random numbers of a fit, the step size of each block, and how well its chains mixed."""
+
+    def __init__(self, prior: Any, data: Blocks, plan: Plan, seed: int, own_sites: bool) -> None:
+        self.no_own_sites = None if own_sites else NO_OWN_SITES
+        n_blocks, dim = len(data.present), len(prior.shift)
+        self.plan, self.key, self.n_asked = plan, jax.random.key(seed), 0
+        self.data = jax.tree.map(np.asarray, data)
+        self.step_size = np.full(n_blocks, dim**-0.25)
+        self.mixing = Mixing(plan.n_warmup)
+
+    def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
+        self.n_asked += 1
+        answer, draws = self.draw(self.n_asked, factor, q, cavity, site, which, power)
+        error = np.nan_to_num(np.asarray(draws.accepted)) - TARGET
+        self.step_size[which] = np.clip(self.step_size[which] * np.exp(error), 1e-3, 1.0)
+        self.mixing.add(np.asarray(draws.theta), np.asarray(draws.diverging))
+        return answer
+
+    def ask_aside(
+        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
+    ) -> Answer:
+        # visits count up from one; the evidence counts down from the largest number, which they never reach
+        return self.draw(LAST_KEY - number, factor, q, cavity, site, which, power)[0]
+
+    def draw(
+        self, number: int, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float
+    ) -> tuple[Answer, Draws]:
+        """Answers with the random numbers of a question, and nothing learned from them."""
+        key, data = jax.random.fold_in(self.key, number), jax.tree.map(lambda leaf: leaf[which], self.data)
+        return visit(factor, key, q, cavity, log_partitions(cavity), site, data, self.step_size[which], power)
+
+    def end_sweep(self) -> None:
+        self.mixing.end_sweep()
+
+    def report(self) -> Any:
+        return self.mixing.report()
+
+
+@jax.jit
+def log_partitions(cavity: Any) -> Array:
+    """A(c) of each cavity. Apart from `visit`: two batches of triangular solves at a time can block each other."""
+    return jax.vmap(lambda one: one.log_partition())(cavity)
+
+
+@partial(jax.jit, static_argnames="power")
+def visit(
+    factor: Sampled, key: Array, q: Any, cavity: Any, total: Array, site: Any, data: Any, step_size: Array, power: float
+) -> tuple[Answer, Draws]:
+    """Draws of some blocks' tilted distributions, and the sites that follow."""
+
+    def one(key: Array, cavity: Any, total: Array, site: Any, data: Blocks, step_size: Array) -> tuple[Answer, Draws]:
+        def log_tilted(theta: Array) -> Array:
+            terms = jax.vmap(lambda datum: factor.rows_factor.log_lik(theta, datum))(data.rows)
+            return cavity.log_weight(theta) + power * jnp.sum(jnp.where(data.present > 0, terms, 0.0))
+
+        frame = chains.frame_of(log_tilted, q.mean, jnp.sqrt(q.variance))
+        draws = chains.sample(key, log_tilted, frame, step_size, factor.plan)
+        log_mean = (draws.log_total - total) / power
+        theta = draws.theta.reshape(-1, draws.theta.shape[-1])
+        if factor.step is None:
+            return Answer((1 / power) * (matched(q, theta) - cavity), log_mean), draws
+        return Answer(site + (factor.step / power) * natural_gradient(q, theta), log_mean), draws
+
+    return jax.vmap(one)(jax.random.split(key, len(step_size)), cavity, total, site, data, step_size)
+
+
+def matched(q: Any, theta: Array) -> Any:
+    """Natural parameters from draws, unbiased if these are independent and Gaussian."""
+    n, dim = theta.shape
+    mean = jnp.mean(theta, 0)
+    if isinstance(q, DiagonalGaussian):
+        precision = (n - 3) / (n - 1) / jnp.var(theta, 0, ddof=1)
+        return type(q)(precision * mean, precision)
+    covariance = (theta - mean).T @ (theta - mean) / (n - 1)
+    precision = (n - dim - 2) / (n - 1) * linalg.inverse(linalg.cholesky(covariance))
+    return type(q)(precision @ mean, precision)
+
+
+def natural_gradient(q: Any, theta: Array) -> Any:
+    """Where moment matching would take η, to first order in the mean and covariance of draws."""
+    step = jnp.mean(theta, 0) - q.mean
+    if isinstance(q, DiagonalGaussian):
+        change = q.precision - q.precision**2 * jnp.var(theta, 0, ddof=1)
+        return type(q)(q.precision * step + change * q.mean, change)
+    scaled = (theta - jnp.mean(theta, 0)) @ q.precision
+    change = q.precision - scaled.T @ scaled / (len(theta) - 1)
+    return type(q)(q.precision @ step + change @ q.mean, change)
+
+
+def fewest(prior: Any) -> int:
+    """Draws that moment matching needs for its estimate to have a finite mean."""
+    return 4 if isinstance(prior, DiagonalGaussian) else len(prior.shift) + 3

@@ -1,0 +1,1 @@
+"""Loops of networks, compiled by Numba."""
