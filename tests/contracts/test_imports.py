@@ -10,6 +10,7 @@ import cavity
 
 ROOT = Path(cavity.__file__).parent
 LAYERS = [
+    "_array",
     "_precision",
     "_checks",
     "_pytree",
