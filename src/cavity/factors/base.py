@@ -65,6 +65,10 @@ class Factor(abc.ABC):
         """Another way to run a fit, or None: see `cavity.inference.driver`. `own` is whether each datum has a site."""
         return None
 
+    def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
+        """How chunks of rows are summed, or None to leave it to automatic differentiation: see `cavity.engine`."""
+        return None
+
     def log_lik(self, theta: Any, datum: Any) -> Array:
         """log p(x|θ) itself, which only sampling needs."""
         raise ValueError(

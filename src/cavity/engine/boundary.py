@@ -1,0 +1,35 @@
+"""The way into compiled programs and back: chunks of one fixed size, in double precision.
+
+What is compiled depends on the factor, the shapes of a row and the size of a chunk, never on the number of rows: a
+chunk is filled up with copies of its first row that weigh nothing (copies, because zero times a number that is not
+finite is not zero). The scope of double precision is entered here; it holds for one thread only.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.engine.contract import CHUNK, Rows
+
+
+def filled_up(rows: Rows, size: int = CHUNK) -> Rows:
+    """The rows and as many more without weight as a chunk has room for."""
+    rows, short = rows._replace(number=None, beside=None), size - len(rows.weight)
+    if short == 0:
+        return rows
+    fill = lambda leaf: np.concatenate([leaf, np.broadcast_to(leaf[:1], (short, *leaf.shape[1:]))])
+    weight = np.concatenate([rows.weight, np.zeros(short)])
+    return rows._replace(data=jax.tree.map(fill, rows.data), weight=weight, sites=jax.tree.map(fill, rows.sites))
+
+
+def call(program: Callable[..., Any], *arguments: Any, **static: Any) -> Any:
+    """A compiled program in double precision; what it returns, in NumPy."""
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, program(*arguments, **static))
+
+
+def first(stack: Any, number: int) -> Any:
+    """The first members of a stack, without those that filled it up."""
+    return jax.tree.map(lambda leaf: leaf[:number], stack)

@@ -1,0 +1,78 @@
+"""What a careful person would say about a fit: the warnings."""
+
+from typing import Any
+
+import numpy as np
+
+from cavity import _tree as tree
+from cavity.engine.evidence import Evidence
+from cavity.engine.problem import Problem
+from cavity.engine.result import CollapseWarning, ConvergenceWarning, History
+from cavity.families.base import is_shape
+
+
+def complaints(
+    history: History, problem: Problem, ending: str, tol: float, evidence: Evidence | None
+) -> list[tuple[type[Warning], str]]:
+    """Category and text of each warning; a fit that its callback stopped is not called unfinished."""
+    found: list[tuple[type[Warning], str]] = []
+    n_sweeps = len(history.change)
+    if ending == "interrupted":
+        found.append((ConvergenceWarning, f"Interrupted after {n_sweeps} sweeps; the result so far is returned."))
+    elif ending == "out of sweeps" and problem.slots.n_sites > 0:
+        message = (
+            f"Not converged after {n_sweeps} sweeps: another would still move the posterior by about "
+            f"{history.change[-1]:.2g} standard deviations (tol={tol:g}). Raise max_sweeps or tol, or try rate=0.5."
+        )
+        found.append((ConvergenceWarning, message))
+    if history.skipped[-1] > 0:
+        message = (
+            f"{history.skipped[-1]} of {problem.n_rows} data were skipped in the last sweep because their "
+            "cavity or tilted distribution was improper; the posterior does not reflect them. A power below 1, a "
+            "tighter prior or rescaled features may help."
+        )
+        found.append((ConvergenceWarning, message))
+    if ending == "stuck":
+        message = (
+            "The posterior stopped moving because every further step would make it improper: it is not a fixed point. "
+            "Try a smaller rate, a power below 1 or a tighter prior."
+        )
+        found.append((ConvergenceWarning, message))
+    if evidence is not None and evidence.refusal:
+        found.append((ConvergenceWarning, f"log_evidence is NaN: {evidence.refusal}"))
+    elif evidence is not None and (evidence.left_out or not evidence.rebuilt):
+        reason = f"it leaves out {int(evidence.left_out)} data whose cavity or tilted distribution was improper"
+        if not evidence.rebuilt:
+            reason = "the data's own sites do not add up to a proper distribution"
+        message = f"log_evidence is unreliable: {reason}. Do not compare models by it; cavity.ep() may do better."
+        found.append((ConvergenceWarning, message))
+    repeated = problem.slots.n_sites == 0 and n_sweeps > 1
+    if repeated or is_collapsing(entropy_per_unit(history) / n_parameters(problem.prior)):
+        message = (
+            "The posterior's variance has shrunk sweep after sweep with no sign of stopping: data are counted "
+            "more than once. Stop ADF after one pass (max_sweeps=1), or use cavity.sep(), which remembers."
+        )
+        found.append((CollapseWarning, message))
+    return found
+
+
+def n_parameters(prior: Any) -> int:
+    """How many numbers θ has."""
+    shapes = tree.leaves(prior.event_shape(), is_leaf=is_shape)
+    return int(sum(np.prod(shape, dtype=int) for shape in shapes))
+
+
+def entropy_per_unit(history: History) -> np.ndarray:
+    """The entropy after each full unit of rate: small steps approach the posterior as slowly as a collapse proceeds."""
+    units = np.floor(np.cumsum(np.minimum(history.rate, 1.0)) + 1e-9)
+    return history.entropy[np.diff(units, prepend=0.0) > 0]
+
+
+def is_collapsing(entropy: np.ndarray, recent: int = 4) -> bool:
+    """Whether the last falls of the entropy per parameter are all sizeable and do not die out.
+
+    After s passes ADF holds about s times the precision of one, so its entropy falls by ½ log(1 + 1/s) per parameter,
+    each fall nearly as large as the one before; an algorithm that settles has falls that at least halve.
+    """
+    falls = -np.diff(entropy)[-recent:]
+    return len(falls) == recent and bool(np.all(falls > 0.01) and np.all(falls[1:] > 0.6 * falls[:-1]))

@@ -1,0 +1,186 @@
+"""Groups of data that may share a site, found from what sharing does to q.
+
+With one site λ for all data, a datum's cavity q − αλ removes an average datum. Were its own estimate λ̂_n removed, it
+would ask for another site; the difference r_n is the datum's part in the error of sharing, and Σ_n w_n r_n, measured
+by Fisher's information at q, says how many posterior standard deviations sharing moves q. Where that is little, one
+site is enough. Otherwise data are grouped by r_n, whose size grows with a datum's influence: the few that carry most
+of the error come to stand alone or among their like. What a grouping leaves of the error is read off one more pass.
+
+A change r of natural parameters is known here by its values ⟨r, T(θ)⟩ at draws of θ from q, less their mean. Their
+variance is the squared length of r in Fisher's metric, for any family and with no matrix of that size.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity import _tree as tree
+from cavity.engine import memory
+from cavity.engine.contract import Setting
+from cavity.engine.loop import Limits, Loop
+from cavity.engine.result import Progress, Result
+from cavity.engine.resume import begun_at
+from cavity.engine.sweep import first_state
+from cavity.engine.update import State
+from cavity.engine.walk import Walk, joined
+from cavity.families.base import dot, is_family
+from cavity.families.product import as_family
+from cavity.inference.named import Algorithm, aep
+
+ENOUGH = 0.05  # posterior standard deviations that nobody misses: a KL divergence of about 0.001
+WORTH = 0.9  # groups must leave less than this part of the squared error of one site
+DRAWS, FEWEST_DRAWS, NUMBERS = 128, 16, 2**24  # of θ; fewer where rows times draws would be more numbers than this
+RESTARTS, LLOYD = 5, 50  # of k-means, and the most steps of each
+SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE = 50, 1e-3  # before groups are found; at most, and how still q must be
+
+
+class Grouping(NamedTuple):
+    """What was found."""
+
+    labels: np.ndarray  # (N,)
+    error: float  # posterior standard deviations by which sharing sites within groups is predicted to move q
+
+
+def grouped(walk: Walk, algorithm: Algorithm, limits: Limits, start: Any) -> tuple[Walk, Progress | None, float]:
+    """The walk with groups: those of a result to go on from, or groups found after some sweeps with one shared site.
+
+    Also where to begin, with that site in each group, and the error that is left; None to begin as any other fit.
+    """
+    problem = walk.problem
+    if isinstance(start, Result):
+        expected = problem.n_rows if problem.kept is None else len(problem.kept)
+        if start.groups is None or len(start.groups) != expected:
+            raise ValueError("start must be a result for the same data and algorithm; its groups are of other rows.")
+        labels = start.groups if problem.kept is None else start.groups[problem.kept]
+        return Walk(problem.with_groups(labels, start.n_sites), walk.threads), None, start.sharing_error
+    walk.sums.programs()  # a ValueError for data in blocks
+    if min(int(algorithm.n_sites), problem.n_rows - 1) <= 1:
+        return walk, None, float("nan")
+    few = limits._replace(
+        max_sweeps=min(limits.max_sweeps, SWEEPS_WITH_ONE_SITE), tol=TOL_WITH_ONE_SITE, evidence=False
+    )
+    begun = Progress.at(first_state(walk, limits.seed))
+    if start is not None:
+        begun = begun_at(walk, aep(algorithm.power), begun.state, start if is_family(start) else as_family(start))
+    loop = Loop(walk, aep(algorithm.power), few, begun)
+    loop.settle()
+    state = loop.progress.state
+    labels, error = find(walk, state, int(algorithm.n_sites), algorithm.power, limits.seed)
+    walk = Walk(problem.with_groups(labels, int(labels.max()) + 1), walk.threads)
+    sites = tree.map(lambda leaf: np.repeat(leaf, len(walk.slots.counts), axis=0), state.sites)
+    first = first_state(walk, limits.seed)
+    q = first.prior + walk.total(sites)
+    return walk, Progress.at(first._replace(q=q, sites=sites)), error
+
+
+def find(walk: Walk, state: State, most: int, power: float, seed: int) -> Grouping:
+    """A label for each row, for at most `most` groups; all zero where one shared site is enough, or none helps.
+
+    The state is that with one shared site, near its fixed point.
+    """
+    weight = walk.problem.every_weight
+    n, labels = len(weight), np.zeros(len(weight), dtype=int)
+    most = min(most, n - 1)
+    rng = np.random.default_rng([seed, 2])
+    number = int(np.clip(NUMBERS // n, FEWEST_DRAWS, DRAWS))
+    draws = draws_of(state.q, int(rng.integers(2**31)), number)
+    errors = centred(walk.errors(state, draws, Setting(power)))
+    total = weight @ errors
+    error = remains = length(total)
+    least = WORTH**0.5 * error
+    for n_groups in ladder(most):
+        if remains < ENOUGH:
+            break
+        found = clusters(rng, errors, weight, n_groups)
+        remains = length(total - effect(walk, state, found, draws, power))
+        if remains < least:  # and not where it is not a number
+            labels, error, least = found, remains, remains
+    return Grouping(labels, error)
+
+
+def ladder(most: int) -> list[int]:
+    """Numbers of groups to try: 2, 4, 8, … and the largest allowed."""
+    return [2**i for i in range(1, most.bit_length()) if 2**i < most] + [most]
+
+
+def draws_of(q: Any, seed: int, number: int) -> Any:
+    """Draws of θ, stacked."""
+    import jax
+
+    return q.sample(jax.random.key(seed), (number,))
+
+
+def centred(values: np.ndarray) -> np.ndarray:
+    """Values at draws, less their mean over the draws."""
+    return values - values.mean(axis=-1, keepdims=True)
+
+
+def length(values: np.ndarray) -> float:
+    """The length in Fisher's metric of what has these values at the draws."""
+    return float(np.sqrt(values @ values / (len(values) - 1)))
+
+
+def effect(walk: Walk, state: State, labels: np.ndarray, draws: Any, power: float) -> np.ndarray:
+    """How q would move if these groups had their own sites: the part of Σ w r that they take care of, at the draws."""
+    walk = Walk(walk.problem.with_groups(labels, int(labels.max()) + 1), walk.threads)
+    slots, site = walk.slots, tree.map(lambda leaf: leaf[0], state.sites)
+    sites = tree.map(lambda leaf: np.multiply.outer(np.ones(len(slots.counts)), leaf), site)
+    sites = averages(walk, state, sites, power)  # of the same estimates, within each group
+    move = memory.total(averages(walk, state, sites, power) - sites, slots.counts)
+    return centred(values_at(draws, move))
+
+
+def averages(walk: Walk, state: State, sites: Any, power: float) -> Any:
+    """The mean own-site estimate in each slot, which is what averaged EP puts there."""
+    state = state._replace(q=state.prior + walk.total(sites), sites=sites)
+    found = []
+    for slot in range(len(walk.slots.counts)):
+        view = walk.view(state, slot, power)
+        parts = range(len(walk.problem.source.parts))
+        some = [walk.estimates(view, walk.rows(p), walk.slots.rows_of(slot, p), Setting(power)) for p in parts]
+        total = some[0] if len(some) == 1 else joined(*some)
+        found.append((1 / total.weight if total.weight > 0 else 0.0) * total.total)
+    return tree.map(lambda *leaves: np.stack(leaves), *found)
+
+
+def values_at(draws: Any, move: Any) -> np.ndarray:
+    """⟨move, T(θ)⟩ at each draw."""
+    n = len(tree.leaves(draws)[0])
+    at = lambda i: tree.map(lambda leaf: leaf[i], draws)
+    return np.array([float(dot(move, move.statistics(at(i)))) for i in range(n)])
+
+
+def clusters(rng: np.random.Generator, errors: np.ndarray, weight: np.ndarray, n_groups: int) -> np.ndarray:
+    """Labels 0, 1, … by k-means of r_n, each weighed by w_n |r_n|: at most so many groups, and none empty."""
+    size = np.sqrt(np.sum(errors**2, axis=1))
+    runs = [k_means(rng, errors, weight * size, n_groups) for _ in range(RESTARTS)]
+    return np.unique(min(runs, key=lambda run: run[0])[1], return_inverse=True)[1]
+
+
+def k_means(
+    rng: np.random.Generator, points: np.ndarray, weight: np.ndarray, n_groups: int
+) -> tuple[float, np.ndarray]:
+    """Lloyd's algorithm from centres drawn far apart (k-means++): its cost and the labels."""
+    centres = points[[rng.choice(len(points), p=weight / weight.sum())]]
+    for _ in range(n_groups - 1):
+        chance = weight * squared_distances(points, centres).min(axis=1)
+        if not chance.sum() > 0:  # fewer different points than groups
+            break
+        centres = np.vstack([centres, points[rng.choice(len(points), p=chance / chance.sum())]])
+    labels = np.full(len(points), -1)
+    for _ in range(LLOYD):
+        distances = squared_distances(points, centres)
+        old, labels = labels, distances.argmin(axis=1)
+        if np.array_equal(old, labels):
+            break
+        share = np.zeros((len(centres), len(points)))
+        share[labels, np.arange(len(points))] = weight
+        mass = share.sum(axis=1, keepdims=True)
+        centres = np.where(mass > 0, share @ points / np.where(mass > 0, mass, 1.0), centres)
+    return float(weight @ distances.min(axis=1)), labels
+
+
+def squared_distances(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Between every point and every centre; rounding below zero is cut off."""
+    square = np.sum(points**2, axis=1)[:, None] - 2 * points @ centres.T + np.sum(centres**2, axis=1)
+    return np.maximum(square, 0.0)

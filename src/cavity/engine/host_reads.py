@@ -1,0 +1,43 @@
+"""Reads of q by NumPy, for families that have a host form."""
+
+from typing import Any
+
+import numpy as np
+
+from cavity import _tree as tree
+from cavity.families.base import dot
+
+
+def is_proper(q: Any) -> bool:
+    return bool(q.is_proper())
+
+
+def distance(new: Any, reference: Any) -> Any:
+    """How far q is from a reference, in posterior standard deviations."""
+    return new.distance(reference)
+
+
+def entropy(q: Any) -> Any:
+    return q.entropy()
+
+
+def along(new: Any, old: Any, q: Any) -> Any:
+    """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
+    return dot(new - old, q.moments())
+
+
+def log_partition(q: Any) -> Any:
+    return q.log_partition()
+
+
+def rise(q: Any, to: Any) -> Any:
+    """⟨η' − η, E_q[T]⟩: by how much A rises from q, to first order."""
+    return dot(to - q, q.moments())
+
+
+def products(q: Any, moves: Any) -> np.ndarray:
+    """⟨r_i, r_j⟩ of moves of q that are stacked on the first axis."""
+    n = len(tree.leaves(moves)[0])
+    each = [tree.map(lambda leaf, i=i: leaf[i], moves) for i in range(n)]
+    slopes = [q.moments_along(move) for move in each]
+    return np.array([[float(dot(a, slope)) for slope in slopes] for a in each])

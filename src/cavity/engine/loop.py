@@ -1,0 +1,214 @@
+"""The loop: sweeps until q stops moving."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from cavity._precision import to_numpy
+from cavity._warnings import warn
+from cavity.engine import acceleration, control
+from cavity.engine.complaints import complaints
+from cavity.engine.control import Act
+from cavity.engine.evidence import Evidence, log_evidence
+from cavity.engine.fitted import Fitted
+from cavity.engine.measure import measure, reads_of
+from cavity.engine.result import CollapseWarning, ConvergenceWarning, History, Progress, Result, Sweep
+from cavity.engine.resume import Origin
+from cavity.engine.sweep import Course, Swept, sweep
+from cavity.engine.update import State
+from cavity.engine.walk import Walk
+from cavity.inference.named import Algorithm
+
+
+class Limits(NamedTuple):
+    """When to stop, and what to look at on the way."""
+
+    max_sweeps: int
+    tol: float
+    seed: int
+    evidence: bool | str
+
+
+class Loop:
+    """The sweeps of one fit, and what is done between them."""
+
+    def __init__(self, walk: Walk, algorithm: Algorithm, limits: Limits, progress: Progress) -> None:
+        self.walk, self.algorithm, self.limits, self.progress = walk, algorithm, limits, progress
+        self.sweeps: list[Sweep] = []
+        self.last_evidence: Evidence | None = None
+        self.begun = time.perf_counter()
+
+    # -- sweeping ------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Sweep until q hardly moves, with nobody looking on."""
+        for _ in range(self.limits.max_sweeps):
+            self.sweeps.append(self.next_sweep()._replace(current=None))
+            if self.is_settled(self.sweeps[-1]):
+                break
+
+    def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> str:
+        """Sweep until converged, told to stop, or out of sweeps; which of these it was."""
+        bar = tqdm(total=self.limits.max_sweeps, desc="sweeps", disable=not progress)
+        try:
+            for _ in range(self.limits.max_sweeps):
+                sweep = self.next_sweep()
+                self.sweeps.append(sweep._replace(current=None))  # a record, not another copy of q
+                bar.update()
+                bar.set_postfix(change=f"{sweep.change:.2g}", skipped=sweep.skipped)
+                stop = callback is not None and callback(sweep)
+                if self.is_settled(sweep):
+                    return "skipping" if sweep.skipped else "stuck" if sweep.backoffs else "converged"
+                if stop:
+                    return "stopped"
+        except KeyboardInterrupt:
+            if not self.sweeps:
+                raise
+            return "interrupted"
+        finally:
+            bar.close()
+        return "out of sweeps"
+
+    def next_sweep(self) -> Sweep:
+        """What the last sweep says about this one, a pass over the data, and its record."""
+        if self.progress.control.changes:
+            self.prepare()
+        last = self.progress
+        course = Course(self.algorithm, self.limits.seed, last.n_sweeps + 1, last.control.share)
+        made = sweep(self.walk, last.state, course)
+        moved = measure(last.reference, last.before, last.state.q, made.state.q)
+        if not moved.proper:  # steps keep q proper one by one; at extreme scales rounding can still lose it
+            entropy = float(reads_of(last.state.q).entropy(last.state.q))
+            moved = moved._replace(distance=np.inf, entropy=entropy)
+            info = made.info._replace(skipped=self.walk.problem.n_rows, log_scale=0.0)
+            made = made._replace(state=last.state, info=info, is_a_map=False)
+        travelled = last.control.travelled + min(made.rate, 1.0)
+        change = float(np.nan_to_num(moved.distance / travelled, nan=np.inf))  # never taken for a small one
+        now = replace(control.noted(last.control, change, moved.turned), travelled=travelled)
+        past = last.past
+        if made.is_a_map:
+            past = acceleration.noted(past, made.state.sites, made.state.q - last.state.q)
+        self.progress = last._replace(
+            state=made.state, control=now, before=last.state.q, past=past, n_sweeps=course.number
+        )
+        if course.number == 1 and self.walk.slots.nowhere:
+            self.progress = self.progress._replace(first_pass=self.evidence_of_first_pass(made))
+        return self.record(made, change, moved.entropy)
+
+    def record(self, made: Swept, change: float, entropy: float) -> Sweep:
+        evidence = self.evidence().value if self.limits.evidence == "history" else float("nan")
+        total = self.walk.problem.total_weight
+        return Sweep(
+            len(self.sweeps) + 1,
+            change,
+            int(made.info.skipped),
+            int(made.info.backoffs),
+            made.rate,
+            entropy,
+            evidence,
+            time.perf_counter() - self.begun,
+            partial(self.in_user_coordinates, made.state.q),
+            float(made.info.score) / total if self.walk.sums.scores else float("nan"),
+        )
+
+    def prepare(self) -> None:
+        """Begin the next sweep where the last one says: here, or where a combination of sweeps points."""
+        progress = self.progress
+        now, act = control.decided(progress.control, self.algorithm.settles)
+        progress = progress._replace(control=now)
+        if act is Act.RETREAT and progress.plain is not None:
+            progress = progress.standing_at(progress.plain)
+        if act in (Act.RETREAT, Act.FORGET):
+            progress = progress._replace(past=())
+        plain = None
+        if act is Act.LEAP:
+            sites = acceleration.proposed(progress.past, progress.state.q)
+            ahead = None if sites is None else self.at_sites(progress.state, sites)
+            if sites is not None:
+                progress = progress._replace(control=replace(now, ahead=ahead is not None, leapt=ahead is not None))
+            if ahead is not None:
+                plain, progress = progress.state, progress.standing_at(ahead)
+        self.progress = progress._replace(plain=plain)
+
+    def at_sites(self, state: State, sites: Any) -> State | None:
+        """The state with these sites and q rebuilt from them, unless that is improper."""
+        q = state.prior + self.walk.total(sites)
+        return state._replace(q=q, sites=sites) if bool(reads_of(q).is_proper(q)) else None
+
+    def is_settled(self, sweep: Sweep) -> bool:
+        """Whether q has moved by less than `tol` over a full unit of rate.
+
+        A small rate alone must not look like convergence: the change is per unit of rate, and a rate of the user's is
+        judged over as many sweeps as add up to one.
+        """
+        now = self.progress.control
+        if not self.algorithm.settles and now.travelled < 1 - 1e-9:
+            return False
+        self.progress = self.progress._replace(reference=self.progress.state.q, control=replace(now, travelled=0.0))
+        one_pass = self.walk.slots.nowhere and self.limits.max_sweeps == 1
+        return sweep.change < self.limits.tol or one_pass or (self.algorithm.settles and control.is_rounding(now))
+
+    # -- what the user gets --------------------------------------------------------------------------------------
+
+    def in_user_coordinates(self, q: Any) -> Any:
+        """q as the user knows it, in NumPy."""
+        problem = self.walk.problem
+        return to_numpy(q if problem.lift is None else problem.given[0] + problem.lift(q - problem.prior))
+
+    def evidence_of_first_pass(self, made: Swept) -> float:
+        """log Z of K = 0: at power 1 the sum of one-step-ahead predictive densities (29)."""
+        reads, state = reads_of(made.state.q), made.state
+        rise = float(reads.log_partition(state.q)) - float(reads.log_partition(self.walk.problem.prior))
+        return rise + float(made.info.log_scale)
+
+    def evidence(self) -> Evidence:
+        """log Z as it stands; for K = 0 that of the first pass."""
+        if self.walk.slots.nowhere:
+            return Evidence(self.progress.first_pass)
+        return log_evidence(self.walk, self.progress.state, self.algorithm.power, self.limits.seed)
+
+    def result(self, ending: str, sharing_error: float, keep_data: bool) -> Result:
+        """What the user gets, with warnings for what went wrong on the way."""
+        problem, history, state = self.walk.problem, History.of(self.sweeps), self.progress.state
+        posterior = self.in_user_coordinates(state.q)
+        if not bool(posterior.is_proper()):  # q itself always is: only the way back can lose it
+            raise ValueError(
+                "data must be rescaled: the precisions of the posterior span more than the sixteen digits of float64. "
+                "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
+            )
+        evidence = self.evidence() if self.limits.evidence else None
+        report = self.walk.sums.report(state)
+        for category, message in complaints(history, problem, ending, self.limits.tol, evidence):
+            if category is not CollapseWarning or not report.repeats:
+                warn(message, category)
+        if report.complaint:
+            warn(report.complaint, ConvergenceWarning)
+        return Result(
+            posterior=posterior,
+            converged=ending == "converged",
+            ending=ending,
+            n_sweeps=len(self.sweeps),
+            n_skipped=int(history.skipped.sum()),
+            history=history,
+            log_evidence=float("nan") if evidence is None else evidence.value,
+            site_bytes=0 if problem.slots.nowhere else n_bytes(state.sites),
+            n_sites=problem.slots.n_sites,
+            groups=None if self.algorithm.groups is None else problem.groups(),
+            sharing_error=sharing_error,
+            sampling=report.values,
+            progress=self.progress,
+            origin=Origin.of(problem, self.algorithm),
+            fitted=Fitted(self.walk, state, self.algorithm, self.limits.seed) if keep_data else None,
+        )
+
+
+def n_bytes(sites: Any) -> int:
+    """Memory of a tree of arrays."""
+    from cavity import _tree as tree
+
+    return sum(leaf.nbytes for leaf in tree.leaves(sites))

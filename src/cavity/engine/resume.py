@@ -1,0 +1,106 @@
+"""Going on: whether a fit is the one that a result is of, and where it begins.
+
+A fit of the same problem goes on where the other stopped, as if it had never stopped. One with other hyper-parameters
+begins at the other's sites, from which q is rebuilt.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity import _tree as tree
+from cavity.engine.problem import Problem
+from cavity.engine.result import Progress, Result
+from cavity.engine.update import State
+from cavity.engine.walk import Walk
+from cavity.families.base import are_alike, describe
+from cavity.inference.named import Algorithm
+
+
+class Origin(NamedTuple):
+    """What was fitted, as far as it can be compared without the data."""
+
+    factor: Any
+    prior: Any
+    algorithm: Algorithm
+    n_rows: int
+    total_weight: float
+
+    @classmethod
+    def of(cls, problem: Problem, algorithm: Algorithm) -> "Origin":
+        return cls(problem.factor, problem.given[0], algorithm, problem.n_rows, problem.total_weight)
+
+    def is_of(self, other: "Origin") -> bool:
+        """Whether both are of the same problem, as far as can be told."""
+        alike = tree.structure((self.factor, self.prior)) == tree.structure((other.factor, other.prior))
+        if not alike or (self.n_rows, self.total_weight) != (other.n_rows, other.total_weight):
+            return False
+        mine, theirs = (tree.leaves((origin.factor, origin.prior)) for origin in (self, other))
+        return same_algorithm(self.algorithm, other.algorithm) and all(map(np.array_equal, mine, theirs))
+
+
+def same_algorithm(one: Algorithm, other: Algorithm) -> bool:
+    """Whether two algorithms have the same knobs; groups may be arrays."""
+    knobs = lambda algorithm: (
+        algorithm.n_sites, algorithm.batch_size, algorithm.power, algorithm.rate, algorithm.replace
+    )  # fmt: skip
+    return knobs(one) == knobs(other) and np.array_equal(np.asarray(one.groups), np.asarray(other.groups))
+
+
+def begun_at(walk: Walk, algorithm: Algorithm, state: State, start: Any) -> Progress:
+    """Where the user wants the fit to begin: at a result, or at a member of the prior's family."""
+    if not isinstance(start, Result):
+        return Progress.at(begun_with(walk, state, start))
+    if start.progress is None:
+        raise ValueError(
+            "start must be a result that still holds its sites; sites that were in a file (site_directory) are not "
+            "kept when a result is pickled or copied."
+        )
+    sites = start.progress.state.sites
+    if not have_form_of(sites, state.sites):
+        raise ValueError("start must be a result for the same data and algorithm; its sites have other shapes.")
+    if start.origin.is_of(Origin.of(walk.problem, algorithm)):
+        return start.progress
+    taken = at_sites(walk, state, sites)
+    if taken is None:
+        return Progress.at(state)
+    return Progress.at(taken)._replace(n_sweeps=start.progress.n_sweeps)
+
+
+def at_sites(walk: Walk, state: State, sites: Any) -> State | None:
+    """The state with q rebuilt from sites, unless that is improper."""
+    q = state.prior + walk.total(sites)
+    return state._replace(q=q, sites=sites) if bool(q.is_proper()) else None
+
+
+def begun_with(walk: Walk, state: State, q: Any) -> State:
+    """Equal sites that make up q: a place to begin where the prior is a trap, as for alike parts of a mixture."""
+    problem, slots = walk.problem, walk.slots
+    if slots.nowhere:
+        raise ValueError("start must be None for ADF, which has no sites to begin with: give it as the prior.")
+    prior = problem.given[0]
+    if not are_alike(q, prior):
+        raise ValueError(
+            f"start must be a Result, or of the prior's family and shape, {describe(prior)}; got {describe(q)}."
+        )
+    if not bool(q.is_proper()):
+        raise ValueError("start must be a proper distribution; got parameters that are not finite or out of range.")
+    share, move = 1 / problem.total_weight, q - prior
+    spread = lambda size: tree.map(lambda leaf: np.broadcast_to(share * leaf, (size, *np.shape(leaf))), move)
+    sizes = [part.n_rows for part in problem.source.parts]
+    sites = [spread(size) for size in sizes] if slots.own else spread(len(slots.counts))
+    if problem.lift is not None or not have_form_of(sites, state.sites):
+        raise ValueError(
+            "start must be a Result here: the sites of this fit have fewer numbers than the prior, and do not make "
+            "up any distribution. A shared site, as of cavity.aep(), does."
+        )
+    taken = walk.sums.taken_over(state, sites)
+    q = taken.prior + walk.total(taken.sites)
+    return taken._replace(q=q) if bool(q.is_proper()) else state
+
+
+def have_form_of(sites: Any, example: Any) -> bool:
+    """Whether sites have the structure and the shapes of others."""
+    if tree.structure(sites) != tree.structure(example):
+        return False
+    return all(np.shape(a) == np.shape(b) for a, b in zip(tree.leaves(sites), tree.leaves(example), strict=True))

@@ -1,0 +1,100 @@
+"""`fit`: from data, model and algorithm to a posterior."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cavity._checks import is_integer
+from cavity.engine import grouping
+from cavity.engine.loop import Limits, Loop
+from cavity.engine.problem import Problem, check_limits
+from cavity.engine.result import Progress, Result, Sweep
+from cavity.engine.resume import begun_at
+from cavity.engine.sweep import first_state
+from cavity.engine.threads import Threads, available
+from cavity.engine.walk import Walk
+from cavity.families.base import is_family
+from cavity.families.product import as_family
+from cavity.inference.named import Algorithm
+
+
+def fit(
+    factor: Any,
+    prior: Any,
+    data: Any,
+    algorithm: Algorithm,
+    *,
+    weights: Any = None,
+    max_sweeps: int | None = None,
+    tol: float = 1e-5,
+    seed: int = 0,
+    progress: bool = False,
+    callback: Callable[[Sweep], Any] | None = None,
+    evidence: bool | str = True,
+    start: Any = None,
+    keep_data: bool = False,
+    n_threads: int | None = None,
+) -> Result:
+    """Approximate the posterior of θ given data, by any algorithm of the table in `cavity.inference.named`.
+
+    Args:
+        factor: the likelihood, from `cavity.factors`.
+        prior: an exponential family, or a dict, tuple or list of families for a product.
+        data: arrays with one row per datum; `(X, y)` for generalised linear models.
+        algorithm: `cavity.ep()`, `cavity.sep(batch_size=100)`, …
+        weights: counts, one per row: weight 2 is the same as the row twice, weight 0 as no row.
+        max_sweeps: passes over the data at most; by default 1 for ADF and 500 otherwise. `groups="auto"` first makes
+            as many, and at most 50, with one shared site; these are not in the history.
+        tol: stop when a full sweep would move q by less than this many posterior standard deviations, or by so little
+            that only rounding is left.
+        callback: called after every sweep with a `Sweep`; a true return value ends the fit.
+        evidence: True for log Z at the end, "history" for every sweep, False for none.
+        start: a result for the same data and algorithm to go on from, as if it had never stopped; with other
+            hyper-parameters, one whose sites to begin from. Rates that depend on the step go on too. Or a member of
+            the prior's family to begin at, for models in which the prior is a fixed point of its own, such as mixtures
+            with alike components.
+        keep_data: whether the result holds on to the data, so that its evidence can be differentiated and its linear
+            response asked for.
+        n_threads: threads that sum the rows of generalised linear models; by default as many as OMP_NUM_THREADS says,
+            or as there are processors. The number does not change a bit of the result.
+
+    >>> import cavity, numpy as np
+    >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
+    >>> result = cavity.fit(cavity.factors.probit(), cavity.Gaussian.isotropic(1), (X, y), cavity.ep())
+    >>> result.converged
+    True
+    """
+    problem = Problem.of(factor, prior, data, algorithm, weights, seed)
+    limits = Limits(check_limits(max_sweeps, tol, seed, evidence, algorithm), tol, seed, evidence)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
+    with Threads(check_threads(n_threads)) as threads:
+        walk, sharing_error = Walk(problem, threads), float("nan")
+        if algorithm.finds_groups:
+            walk, found, sharing_error = grouping.grouped(walk, algorithm, limits, start)
+            begun = found if found is not None else beginning(walk, algorithm, limits.seed, start)
+        else:
+            begun = beginning(walk, algorithm, limits.seed, start)
+        loop = Loop(walk, algorithm, limits, begun)
+        ending = loop.run(progress, callback)
+        return loop.result(ending, sharing_error, keep_data)
+
+
+def beginning(walk: Walk, algorithm: Algorithm, seed: int, start: Any) -> Progress:
+    """Where the fit begins."""
+    state = first_state(walk, seed)
+    if start is None:
+        return Progress.at(state)
+    if isinstance(start, dict | tuple | list) or is_family(start):
+        start = as_family(start)
+    elif not isinstance(start, Result):
+        raise ValueError(f"start must be a Result, or a member of the prior's family; got {type(start).__name__}.")
+    return begun_at(walk, algorithm, state, start)
+
+
+def check_threads(n_threads: Any) -> int:
+    """A number of threads, or as many as this process may use."""
+    if n_threads is None:
+        return available()
+    if not (is_integer(n_threads) and n_threads >= 1):
+        raise ValueError(f"n_threads must be a positive integer or None; got {n_threads=}.")
+    return int(n_threads)

@@ -1,0 +1,131 @@
+"""One sweep: the rates of its batches, the walk, and what ends it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity import _tree as tree
+from cavity.engine import order
+from cavity.engine.contract import Setting
+from cavity.engine.order import Plan
+from cavity.engine.problem import Problem
+from cavity.engine.update import NOTHING, Info, State, settle, zeros_like
+from cavity.engine.walk import Walk
+from cavity.inference import rates
+from cavity.inference.named import Algorithm
+
+
+class Swept(NamedTuple):
+    """What a sweep ended with."""
+
+    state: State
+    info: Info
+    rate: float  # the share of the asked move that was made, or the mean of the steps the user chose
+    is_a_map: bool  # whether the end depends on nothing but the sites at the beginning
+
+
+class Course(NamedTuple):
+    """What decides how one sweep is made, apart from the state."""
+
+    algorithm: Algorithm
+    seed: int
+    number: int  # counted from the first sweep of the fit that this one goes on from
+    share: float
+
+
+def first_state(walk: Walk, seed: int) -> State:
+    """q equal to the prior and sites that say nothing, unless the factor begins elsewhere."""
+    problem, slots = walk.problem, walk.slots
+    sizes = [part.n_rows for part in problem.source.parts]
+    given = walk.sums.begin(problem.prior, slots, sizes, seed)
+    if given is not None:
+        return given
+    if slots.own:
+        stack = lambda size: tree.map(lambda leaf: np.zeros((size, *np.shape(leaf))), walk.sums.own_site())
+        return State(problem.prior, [stack(size) for size in sizes], None, None, problem.prior)
+    sites = tree.map(lambda leaf: np.zeros((len(slots.counts), *np.shape(leaf))), problem.prior)
+    return State(problem.prior, sites, zeros_like(sites), np.zeros(len(slots.counts)), problem.prior)
+
+
+def sweep(walk: Walk, state: State, course: Course) -> Swept:
+    """One pass over the data from a state, which is left as it is."""
+    algorithm, start = course.algorithm, state
+    setting = Setting(algorithm.power, course.seed, course.number)
+    state = private(walk, state)
+    if is_one_batch(algorithm, walk.problem):
+        rate = float(rates_of_one_batch(course)[0])
+        state, info = walk.all_at_once(state, rate, setting)
+        used, whole = rate, True
+    else:
+        state, info, used = in_parts(walk, state, course, setting)
+        whole = False
+    state, cut = settle(start, state, walk.slots.counts, course.share, average=algorithm.settles)
+    state = walk.sums.end_sweep(state, info)
+    is_a_map = whole and algorithm.settles and not walk.slots.own and course.share == 1
+    return Swept(
+        state, info._replace(backoffs=info.backoffs + int(cut)), course.share if algorithm.settles else used, is_a_map
+    )
+
+
+def private(walk: Walk, state: State) -> State:
+    """A state whose stacks may be written to."""
+    if not walk.sums.copies_sites:
+        return state
+    copied = tree.map(np.array, (state.sites, state.filed, state.filed_weight, state.beside))
+    return state._replace(sites=copied[0], filed=copied[1], filed_weight=copied[2], beside=copied[3])
+
+
+def is_one_batch(algorithm: Algorithm, problem: Problem) -> bool:
+    """Whether all rows are judged from one q."""
+    size, slots = algorithm.batch_size, problem.slots
+    return size is None or (slots.of_row is None and not algorithm.replace and size >= problem.n_rows)
+
+
+def in_parts(walk: Walk, state: State, course: Course, setting: Setting) -> tuple[State, Info, float]:
+    """Batches of one part after another, in an order drawn for this sweep; also the mean of their rates."""
+    algorithm, problem, total, used = course.algorithm, walk.problem, NOTHING, []
+    parts = problem.source.parts
+    per_sweep = number_of_batches(problem, int(algorithm.batch_size or 1))
+    begin = (course.number - 1) * per_sweep
+    of_parts = order.generator(course.seed, course.number, len(parts))
+    for number in of_parts.permutation(len(parts)):
+        rng = order.generator(course.seed, course.number, int(number))
+        plan = order.plan(
+            rng, walk.slots, int(number), parts[number].n_rows, int(algorithm.batch_size or 1), algorithm.replace
+        )
+        step_rates = rates_of(course, walk.problem, int(number), plan, begin, per_sweep)
+        state, info = walk.in_batches(state, int(number), plan, step_rates, setting)
+        total, begin = total + info, begin + len(plan.rows)
+        used.append(step_rates)
+    return state, total, float(np.concatenate(used).mean())
+
+
+def number_of_batches(problem: Problem, batch_size: int) -> int:
+    """Batches in a sweep, known before any row is read."""
+    count = lambda n: -(-n // batch_size)
+    if problem.slots.of_row is None:
+        return sum(count(part.n_rows) for part in problem.source.parts)
+    return int(sum(count(n) for rows in problem.slots.of_row for n in np.bincount(rows)))
+
+
+def rates_of(course: Course, problem: Problem, part: int, plan: Plan, begin: int, per_sweep: int) -> np.ndarray:
+    """ε of every batch of a part in this sweep.
+
+    Sites that are averaged at the end of a sweep let q wander within it at a rate that halves each sweep: the first is
+    as quick as the literal algorithm, later ones turn into averaged EP, whose fixed point they reach.
+    """
+    algorithm, slots, n_batches = course.algorithm, problem.slots, len(plan.rows)
+    if algorithm.rate is not None:
+        weight = None if problem.weight is None else problem.weight[part]
+        n_rows = problem.source.parts[part].n_rows
+        shares = order.part_of_site(slots, weight, plan, n_rows, problem.total_weight)
+        return rates.evaluate(algorithm.rate, begin + np.arange(n_batches), per_sweep, shares)
+    stochastic = algorithm.settles and not slots.own and per_sweep > len(slots.visited())
+    return np.full(n_batches, course.share * (0.5 ** (course.number - 1) if stochastic else 1.0))
+
+
+def rates_of_one_batch(course: Course) -> np.ndarray:
+    """ε of a batch that holds all rows."""
+    if course.algorithm.rate is None:
+        return np.array([course.share])
+    return rates.evaluate(course.algorithm.rate, np.array([course.number - 1]), 1, np.ones(1))

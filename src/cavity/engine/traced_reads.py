@@ -1,0 +1,65 @@
+"""Reads of q by compiled programs, one for each: together they would hold a dozen matrices of the size of q."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from cavity.engine.boundary import call
+from cavity.families.base import dot
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A read that is compiled once for a family and shape, with NumPy going in and coming out."""
+    program = jax.jit(function)
+
+    @wraps(function)
+    def read(*arguments: Any) -> Any:
+        return call(program, *arguments)
+
+    return read
+
+
+@compiled
+def is_proper(q: Any) -> Array:
+    return jnp.asarray(q.is_proper())
+
+
+@compiled
+def distance(new: Any, reference: Any) -> Array:
+    """How far q is from a reference, in posterior standard deviations."""
+    return new.distance(reference)
+
+
+@compiled
+def entropy(q: Any) -> Array:
+    return q.entropy()
+
+
+@compiled
+def along(new: Any, old: Any, q: Any) -> Array:
+    """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
+    return dot(new - old, q.moments())
+
+
+@compiled
+def log_partition(q: Any) -> Array:
+    return q.log_partition()
+
+
+@compiled
+def rise(q: Any, to: Any) -> Array:
+    """⟨η' − η, E_q[T]⟩: by how much A rises from q, to first order."""
+    return dot(to - q, q.moments())
+
+
+@compiled
+def products(q: Any, moves: Any) -> Array:
+    """⟨r_i, r_j⟩ of moves of q that are stacked on the first axis."""
+    slope = lambda move: jax.jvp(lambda at: at.moments(), (q,), (move,))[1]
+    pairs = zip(jax.tree.leaves(moves), jax.tree.leaves(jax.vmap(slope)(moves)), strict=True)
+    flat = lambda leaf: leaf.reshape(len(leaf), -1)
+    return jnp.sum(jnp.stack([flat(a) @ flat(b).T for a, b in pairs]), axis=0)

@@ -1,0 +1,209 @@
+"""The walk: a sweep over the batches of a source, each judged in chunks from one q.
+
+    for batch in order(source):
+        for rows in chunks(batch):
+            found = found + sums.estimates(view of q and site, rows)
+        state = update(state, found, rate, counts)
+
+Memory, threads and, later, disks and machines differ in who runs the inner loop, and in nothing else.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from cavity import _tree as tree
+from cavity.engine import memory
+from cavity.engine.contract import Found, Rows, Setting, Terms
+from cavity.engine.order import Plan
+from cavity.engine.problem import Problem
+from cavity.engine.threads import Threads, one_blas_thread
+from cavity.engine.update import NOTHING, Info, State, update, update_own
+
+Which = Any  # rows of a part: a slice, or an array of their numbers
+
+
+class Walk:
+    """The rows of a problem, and the threads that sum them."""
+
+    def __init__(self, problem: Problem, threads: Threads) -> None:
+        self.problem, self.sums, self.threads = problem, problem.sums, threads
+        self.slots = problem.slots
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def rows(self, number: int, state: State | None = None) -> Rows:
+        """All rows of a part, with what is kept beside them."""
+        part, weight = self.problem.source.parts[number], self.problem.weight
+        every = np.ones(part.n_rows) if weight is None else weight[number]
+        sites = state.sites[number] if state is not None and self.slots.own else None
+        beside = None if state is None or state.beside is None else state.beside[number]
+        return Rows(part.read(), every, sites, np.arange(part.n_rows), beside)
+
+    def over_chunks(self, function: Callable[[Rows], Any], rows: Rows, which: Which = slice(None)) -> Iterator[Any]:
+        """A function of every chunk of some rows, in their order."""
+        chunks = (chosen(rows, piece) for piece in pieces(which, len(rows.weight), self.sums.chunk))
+        if not self.sums.in_threads:
+            yield from map(function, chunks)
+            return
+        with one_blas_thread():
+            yield from self.threads.map(function, chunks)
+
+    def estimates(self, view: Any, rows: Rows, which: Which, setting: Setting) -> Found:
+        """What some rows of a part ask for together."""
+        return reduce(joined, self.over_chunks(lambda chunk: self.sums.estimates(view, chunk, setting), rows, which))
+
+    def view(self, state: State, slot: int, power: float) -> Any:
+        """What rows of a slot see of q."""
+        if self.slots.own or self.slots.nowhere:
+            return self.sums.view(state.q, None, 1.0, power)
+        site = tree.map(lambda stack: stack[slot], state.sites)
+        return self.sums.view(state.q, site, float(memory.present(self.slots.counts[slot])), power)
+
+    # -- sweeping ------------------------------------------------------------------------------------------------
+
+    def all_at_once(self, state: State, rate: float, setting: Setting) -> tuple[State, Info]:
+        """One batch of all rows: every slot is judged from the same q, and there is one update."""
+        if self.slots.own:
+            return self.own_at_once(state, rate, setting)
+        found = []
+        for slot in self.slots.visited():
+            view = self.view(state, slot, setting.power)
+            parts = range(len(self.problem.source.parts))
+            some = [self.estimates(view, self.rows(p, state), self.slots.rows_of(slot, p), setting) for p in parts]
+            found.append(reduce(joined, some))
+        return self.updated(state, np.array(self.slots.visited()), stacked(found), rate)
+
+    def own_at_once(self, state: State, rate: float, setting: Setting) -> tuple[State, Info]:
+        """One batch of all rows, with sites of their own: proposed, guarded as a whole, and then kept."""
+        view, parts = self.view(state, 0, setting.power), range(len(self.problem.source.parts))
+        found = [self.estimates(view, self.rows(p, state), slice(None), setting) for p in parts]
+        total = reduce(joined, [each._replace(change=None, beside=None) for each in found])
+        q, changes, cut = update_own(state.q, total._replace(change=[each.change for each in found]), rate)
+        for sites, change in zip(state.sites, changes, strict=True):
+            tree.map(add_in_place, sites, change)
+        for number, each in enumerate(found):
+            keep_beside(state, number, slice(None), each)
+        return state._replace(q=q), info_of(total, cut)
+
+    def updated(self, state: State, slot: np.ndarray, found: Found, rate: Any) -> tuple[State, Info]:
+        """The update by what the rows of some slots ask for."""
+        state, cut = update(state, slot, found, rate, self.slots.counts)
+        return state, info_of(found, cut)
+
+    def in_batches(
+        self, state: State, number: int, plan: Plan, rates: np.ndarray, setting: Setting
+    ) -> tuple[State, Info]:
+        """The batches of a part in their order: in a way of the factor's own, or one by one."""
+        rows = self.rows(number, state)
+        done = self.sums.visits(state, rows, plan, rates, self.slots.counts, setting)
+        if done is not None:
+            return done
+        total = NOTHING
+        for which, slot, rate in zip(plan.rows, plan.slot, rates, strict=True):
+            which = which[which < len(rows.weight)]
+            step = self.own_step if self.slots.own else self.shared_step
+            state, info = step(state, number, rows, which, int(slot), float(rate), setting)
+            total = total + info
+        return state, total
+
+    def shared_step(
+        self, state: State, number: int, rows: Rows, which: Which, slot: int, rate: float, setting: Setting
+    ) -> tuple[State, Info]:
+        """A batch whose rows share a site, or are remembered nowhere."""
+        found = self.estimates(self.view(state, slot, setting.power), rows, which, setting)
+        keep_beside(state, number, which, found)
+        return self.updated(state, np.array([slot]), stacked([found]), rate)
+
+    def own_step(
+        self, state: State, number: int, rows: Rows, which: Which, slot: int, rate: float, setting: Setting
+    ) -> tuple[State, Info]:
+        """A batch whose rows have sites of their own."""
+        found = self.estimates(self.view(state, slot, setting.power), rows, which, setting)
+        q, change, cut = update_own(state.q, found, rate)
+        tree.map(lambda stack, leaf: add_at(stack, which, leaf), rows.sites, change)
+        keep_beside(state, number, which, found)
+        return state._replace(q=q), info_of(found, cut)
+
+    # -- other folds ---------------------------------------------------------------------------------------------
+
+    def total(self, sites: Any) -> Any:
+        """Σ_k W_k λ_k, the second term of (1)."""
+        if not self.slots.own:
+            return memory.total(sites, self.slots.counts)
+        each = []
+        for number, stack in enumerate(sites):
+            each.extend(self.over_chunks(self.sums.total, self.rows(number)._replace(sites=stack)))
+        return reduce(lambda a, b: a + b, each)
+
+    def terms(self, state: State, setting: Setting) -> Terms:
+        """The sums in the closing evidence (26)."""
+        each = []
+        for slot in self.slots.visited():
+            view = self.view(state, slot, setting.power)
+            for number in range(len(self.problem.source.parts)):
+                rows, which = self.rows(number, state), self.slots.rows_of(slot, number)
+                each.extend(self.over_chunks(lambda chunk, v=view: self.sums.terms(v, chunk, setting), rows, which))
+        return reduce(lambda a, b: Terms(*(x + y for x, y in zip(a, b, strict=True))), each)
+
+    def errors(self, state: State, draws: Any, setting: Setting) -> np.ndarray:
+        """What sharing one site costs each row, at draws of θ."""
+        view, each = self.view(state, 0, setting.power), []
+        for number in range(len(self.problem.source.parts)):
+            each.extend(
+                self.over_chunks(lambda chunk: self.sums.errors(view, chunk, draws, setting), self.rows(number))
+            )
+        return np.concatenate(each)
+
+
+def pieces(which: Which, n_rows: int, size: int) -> Iterator[Which]:
+    """Rows in chunks of `size`, the last one shorter; the bounds depend on nothing else."""
+    whole = isinstance(which, slice)
+    for begin in range(0, n_rows if whole else len(which), size):
+        yield slice(begin, min(begin + size, n_rows)) if whole else which[begin : begin + size]
+
+
+def chosen(rows: Rows, which: Which) -> Rows:
+    """Some of the rows."""
+    return Rows(*(tree.map(lambda leaf: leaf[which], part) for part in rows))
+
+
+def joined(a: Found, b: Found) -> Found:
+    """What two lots of rows ask for together."""
+    both = lambda x, y: tree.map(lambda *leaves: np.concatenate(leaves), x, y)
+    return Found(
+        a.total + b.total,
+        a.weight + b.weight,
+        a.skipped + b.skipped,
+        a.log_scale + b.log_scale,
+        a.safe & b.safe,
+        both(a.change, b.change),
+        both(a.beside, b.beside),
+    )
+
+
+def stacked(found: list[Found]) -> Found:
+    """What rows of several slots ask for, on a leading axis; what is kept beside rows is not part of it."""
+    plain = [each._replace(change=None, beside=None) for each in found]
+    return tree.map(lambda *leaves: np.stack(leaves), *plain)
+
+
+def info_of(found: Found, cut: Any) -> Info:
+    """What a person may want to see."""
+    return Info(int(np.sum(found.skipped)), int(cut), float(np.sum(found.log_scale)), 0.0)
+
+
+def keep_beside(state: State, number: int, which: Which, found: Found) -> None:
+    """Keep what the factor wants to find with its rows at the next visit."""
+    if state.beside is not None:
+        tree.map(lambda stack, leaf: stack.__setitem__(which, leaf), state.beside[number], found.beside)
+
+
+def add_in_place(stack: np.ndarray, change: np.ndarray) -> None:
+    stack += change
+
+
+def add_at(stack: np.ndarray, which: np.ndarray, change: np.ndarray) -> None:
+    stack[which] += change
