@@ -27,7 +27,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.demo
+bench: $(VENV)/.all
 	$(BIN)/python -m benchmarks
 
 figures: $(VENV)/.demo

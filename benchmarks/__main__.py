@@ -1,4 +1,4 @@
-"""Print what docs/benchmarks.md reports. Both sides of every ratio run in this process, on the same threads."""
+"""Print what docs/benchmarks.md reports. Both sides of every ratio run in turn, on the same threads."""
 
 import argparse
 import os
@@ -7,11 +7,25 @@ import platform
 import jax
 import numpy as np
 
-from benchmarks import averaged, memory, mixture, network, network_batches, network_options, sequential, sparse, tracing
+from benchmarks import (
+    averaged,
+    batches,
+    fits,
+    memory,
+    mixture,
+    network,
+    network_batches,
+    network_options,
+    sequential,
+    sparse,
+    tracing,
+)
 
 PARTS = {
     "averaged": averaged,
     "sequential": sequential,
+    "batches": batches,
+    "fits": fits,
     "tracing": tracing,
     "memory": memory,
     "sparse": sparse,

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 import cavity
-from benchmarks.timing import interleaved, probit_data, sweep
+from benchmarks.timing import in_turn, of_products, of_sweep, probit_data
 
 SHAPES = {(200_000, 100): 2.0, (50_000, 500): 2.5}
 
@@ -22,7 +20,6 @@ def lines() -> Iterator[str]:
 
 def compare(n: int, dim: int) -> dict[str, float]:
     """Seconds of the sweep and of the products."""
-    features, y = probit_data(n, dim)
-    matrix = np.eye(dim)
-    products = lambda: (features.T @ features, features @ matrix)
-    return interleaved({"aep": sweep((features, y), cavity.aep()), "numpy": products})
+    data = probit_data(n, dim)
+    sweep = of_sweep(cavity.factors.probit(), data, cavity.aep(), count=2)
+    return in_turn({"aep": sweep, "numpy": of_products(data[0])}, rounds=4)

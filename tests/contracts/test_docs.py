@@ -47,3 +47,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
     assert not missing
+
+
+def test_the_index_lists_every_page_and_decision() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert pages <= set(re.findall(r"\]\((\w+\.md)\)", index))
+    assert re.findall(r"^(\d+)\. \[.+\]\(decisions/(.+)\)$", index, re.MULTILINE) == [
+        (str(int(path.name[:4])), path.name) for path in decisions
+    ]
+
+
+def test_contributing_names_every_package() -> None:
+    packages = {path.parent.relative_to(ROOT / "src" / "cavity") for path in (ROOT / "src").rglob("__init__.py")}
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert not [name for package in packages for name in package.parts if f"`{name}/`" not in text]

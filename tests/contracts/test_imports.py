@@ -9,6 +9,8 @@ from pathlib import Path
 import cavity
 
 ROOT = Path(cavity.__file__).parent
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+PUBLIC = {"cavity", "cavity.datasets", "cavity.diagnostics", "cavity.estimators", "cavity.factors", "cavity.families"}
 LAYERS = [
     "_array",
     "_precision",
@@ -31,12 +33,20 @@ LAYERS = [
 ]
 
 
+def imports_of(path):
+    """Modules with the names that are taken from them; `import x` takes none."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
 def imported_layers(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            modules = [node.module] if node.module != "cavity" else [f"cavity.{alias.name}" for alias in node.names]
-        yield from (module.split(".")[1] for module in modules if module.startswith("cavity."))
+    for module, name in imports_of(path):
+        used = f"cavity.{name}" if module == "cavity" and name else module
+        if used.startswith("cavity."):
+            yield used.split(".")[1]
 
 
 def test_imports_point_one_way():
@@ -63,3 +73,22 @@ def test_importing_cavity_does_not_start_jax():
 def test_benchmarks_and_figures_find_what_they_use():
     for module in ("benchmarks.__main__", "docs.figures.__main__"):
         assert callable(importlib.import_module(module).main)
+
+
+def attributes_of_cavity(path):
+    """What is used as `cavity.name`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "cavity":
+            yield "cavity", node.attr
+
+
+def test_benchmarks_use_public_names_only():
+    """So that the same files measure two versions of the library, whatever became of the inside of it."""
+    files = sorted(BENCHMARKS.glob("*.py"))
+    assert len(files) > 10
+    for path in files:
+        for module, name in [*imports_of(path), *attributes_of_cavity(path)]:
+            if module.split(".")[0] == "cavity":
+                assert module in PUBLIC, f"{path.name} imports {module}"
+                public = [None, *importlib.import_module(module).__all__, *cavity._ESTIMATORS]
+                assert name in public, f"{path.name} uses {name} of {module}"

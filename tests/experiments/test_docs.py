@@ -1,12 +1,16 @@
 """The pages on the experiments say what the committed results say."""
 
+import shutil
+
 import pytest
 
 from cavity.experiments.catalogue import EXPERIMENTS
 from cavity.experiments.compare import COMPARE
+from cavity.experiments.report import write_report
 from cavity.experiments.runner import plain
 from docs.tables import DOCS, PAGES, TABLE, results_of, section, tables_of
 
+ALL = {**EXPERIMENTS, "compare": COMPARE}
 NAMES = [(page, name) for page, names in PAGES.items() for name in names]
 
 
@@ -28,5 +32,19 @@ def test_results_are_of_the_full_run(name):
     results = results_of(name)
     assert not results["quick"]
     assert results["claims"]
-    assert results["settings"] == plain({**EXPERIMENTS, "compare": COMPARE}[name].settings)
+    assert results["settings"] == plain(ALL[name].settings)
     assert (DOCS / "reproduction" / name / "figure.png").exists()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_results_are_enough_for_the_figure(name, tmp_path):
+    """Cells, which take hours, are not in the repository."""
+    ALL[name].draw(results_of(name)["figures"], tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_results_are_enough_for_the_report(tmp_path):
+    for name in ALL:
+        (tmp_path / name).mkdir()
+        shutil.copy(DOCS / "reproduction" / name / "results.json", tmp_path / name)
+    assert write_report(tmp_path).read_text(encoding="utf-8").count("<h2") == len(ALL)
