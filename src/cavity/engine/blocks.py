@@ -9,15 +9,15 @@ import jax.numpy as jnp
 BLOCK = 128  # rows at a time: what is formed for each of them stays in the cache
 
 
-def over_blocks(function: Callable[..., Any], weight: Any, *stacks: Any) -> Any:
+def over_blocks(function: Callable[..., Any], weight: Any, *stacks: Any, size: int = BLOCK) -> Any:
     """`function(weight, *stacks)` of blocks of rows, which returns a pair: what is added up, and what is joined.
 
     A block without weight takes no time: a chunk that is not full costs no more than its rows. Truth values are joined
     by "and" instead of being added up.
     """
-    if len(weight) <= BLOCK or len(weight) % BLOCK:
+    if len(weight) <= size or len(weight) % size:
         return function(weight, *stacks)
-    blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, BLOCK, *leaf.shape[1:]), (weight, *stacks))
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, size, *leaf.shape[1:]), (weight, *stacks))
     shapes = jax.eval_shape(function, *jax.tree.map(lambda leaf: leaf[0], blocks))
     nothing = jax.tree.map(lambda leaf: jnp.full(leaf.shape, leaf.dtype == bool, leaf.dtype), shapes)
 

@@ -195,8 +195,11 @@ class Sums(abc.ABC):
     scores = False  # whether `Info.score` is filled in
 
     @abc.abstractmethod
-    def view(self, q: Any, site: Any, present: float, power: float) -> Any:
-        """q, and a shared site of which q holds the part `present`: one, unless the data of the site weigh less."""
+    def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> Any:
+        """q, and a shared site of which q holds the part `present`: one, unless the data of the site weigh less.
+
+        `n_rows` is how many rows will see it.
+        """
 
     @abc.abstractmethod
     def own_site(self) -> Any:

@@ -66,10 +66,11 @@ def respond(walk: Walk, state: State, power: float, expectations: Callable[[Any]
 def couplings(programs: Programs, cavity: Any, rows: Rows, power: float) -> Array:
     """What the rows of a chunk add to B."""
     flat, unravel = ravel_pytree(cavity)
-    # no site is removed: the cavity is what rows see
-    sites = lambda vector: ravel_pytree(
-        programs.estimates(unravel(vector), None, 1.0, rows.data, rows.weight, power).total
-    )[0]
+    nothing = 0.0 * cavity  # is removed: the cavity is what rows see
+
+    def sites(vector: Array) -> Array:
+        return ravel_pytree(programs.estimates(unravel(vector), nothing, 1.0, rows.data, rows.weight, power).total)[0]
+
     column = lambda direction: jax.jvp(sites, (flat,), (direction,))[1]
     return jax.lax.map(column, jnp.eye(len(flat)), batch_size=AT_ONCE).T
 

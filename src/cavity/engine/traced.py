@@ -30,7 +30,7 @@ class Traced(Sums):
     def __init__(self, programs: Programs, prior: Any, few: int = FEW) -> None:
         self.compiled, self.prior, self.few = programs, prior, few
 
-    def view(self, q: Any, site: Any, present: float, power: float) -> View:
+    def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
         return View(q, site, present)
 
     def own_site(self) -> Any:

@@ -55,12 +55,13 @@ class Walk:
         """What some rows of a part ask for together."""
         return reduce(joined, self.over_chunks(lambda chunk: self.sums.estimates(view, chunk, setting), rows, which))
 
-    def view(self, state: State, slot: int, power: float) -> Any:
-        """What rows of a slot see of q."""
+    def view(self, state: State, slot: int, power: float, n_rows: int | None = None) -> Any:
+        """What rows of a slot see of q, so many of them: all, unless said otherwise."""
+        n_rows = self.problem.n_rows if n_rows is None else n_rows
         if self.slots.own or self.slots.nowhere:
-            return self.sums.view(state.q, None, 1.0, power)
+            return self.sums.view(state.q, None, 1.0, power, n_rows)
         site = tree.map(lambda stack: stack[slot], state.sites)
-        return self.sums.view(state.q, site, float(memory.present(self.slots.counts[slot])), power)
+        return self.sums.view(state.q, site, float(memory.present(self.slots.counts[slot])), power, n_rows)
 
     # -- sweeping ------------------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Walk:
         self, state: State, number: int, rows: Rows, which: Which, slot: int, rate: float, setting: Setting
     ) -> tuple[State, Info]:
         """A batch whose rows share a site, or are remembered nowhere."""
-        found = self.estimates(self.view(state, slot, setting.power), rows, which, setting)
+        found = self.estimates(self.view(state, slot, setting.power, len(which)), rows, which, setting)
         keep_beside(state, number, which, found)
         return self.updated(state, np.array([slot]), stacked([found]), rate)
 
@@ -121,7 +122,7 @@ class Walk:
         self, state: State, number: int, rows: Rows, which: Which, slot: int, rate: float, setting: Setting
     ) -> tuple[State, Info]:
         """A batch whose rows have sites of their own."""
-        found = self.estimates(self.view(state, slot, setting.power), rows, which, setting)
+        found = self.estimates(self.view(state, slot, setting.power, len(which)), rows, which, setting)
         q, change, cut = update_own(state.q, found, rate)
         tree.map(lambda stack, leaf: add_at(stack, which, leaf), rows.sites, change)
         keep_beside(state, number, which, found)

@@ -16,6 +16,9 @@ from cavity.factors.mixtures.conjugate import ConjugateMixture, all_but, check_p
 from cavity.factors.mixtures.matching import Matched, change_of_weights, parts_of
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
 from cavity.families.base import describe, dot
+from cavity.engine.contract import Sums
+from cavity.engine.traced import Traced
+from cavity.factors.mixtures.sums import InSums
 from cavity.inference import kernel as general
 from cavity.inference import memory
 from cavity.inference.chunks import gather, sum_over_chunks
@@ -43,13 +46,13 @@ class GaussianMixture(ConjugateMixture):
         return self.estimate(cavity, datum, power)[0]
 
     def estimate(self, cavity: Product, datum: Array, power: float) -> tuple[Product, Array]:
-        site, log_means = self.sums(cavity, jnp.asarray(datum)[None], jnp.ones(1), power)
+        site, log_means = self.summed(cavity, jnp.asarray(datum)[None], jnp.ones(1), power)
         return site, log_means[0]
 
     def sum_of_sites(self, cavity: Product, data: Array, weight: Array, power: float) -> Product:
-        return self.sums(cavity, data, weight, power)[0]
+        return self.summed(cavity, data, weight, power)[0]
 
-    def sums(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
+    def summed(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
         """Σ_n w_n λ̂_n over the rows of x from one cavity, and ℓ_α of each; rows where it is not finite are left out."""
         parts, x, matched, weights, log_means = self.match(cavity, x, power)
         weight = jnp.where(jnp.isfinite(log_means), weight, 0.0)
@@ -60,9 +63,12 @@ class GaussianMixture(ConjugateMixture):
         total = Product({"weights": Dirichlet(weight @ weights), "components": parts.total(x, weight, matched)})
         return (1 / power) * total if power else total
 
-    def match(self, cavity: Product, x: Array, power: float) -> tuple[Any, Array, Matched, Array, Array]:
+    def match(
+        self, cavity: Product, x: Array, power: float, parts: Any = None
+    ) -> tuple[Any, Array, Matched, Array, Array]:
         """How each row changes components and weights; rows where ℓ_α is not finite are replaced by zeros."""
-        parts, concentration = parts_of(cavity["components"]), jnp.asarray(cavity["weights"].concentration)
+        parts = parts_of(cavity["components"]) if parts is None else parts
+        concentration = jnp.asarray(cavity["weights"].concentration)
         s = parts.squares(x)
         logs = self._log_joints(cavity, parts, s, power)
         log_means = jax.nn.logsumexp(logs, axis=-1)
@@ -78,6 +84,9 @@ class GaussianMixture(ConjugateMixture):
 
     def kernel(self, prior: Any) -> Kernel:
         return KERNEL
+
+    def sums(self, prior: Any, data: Any, algorithm: Any) -> Sums:
+        return Traced(InSums(self), prior)
 
     def check(self, prior: Any, data: Any) -> np.ndarray:
         check_parts(prior)
@@ -97,7 +106,7 @@ class GaussianMixture(ConjugateMixture):
 
 
 @pytree
-class InSums(Factor):
+class InOldSums(Factor):
     """The same factor for rows that share a site: sums, without the pull of each and without the scales of sites."""
 
     factor: GaussianMixture
@@ -111,7 +120,7 @@ class InSums(Factor):
         """Σ w_n δ_n over the rows of x."""
         cavity = q - (power * present) * site
         proper = cavity.is_proper()
-        total, log_means = self.factor.sums(select(proper, cavity, q), x, weight, power)
+        total, log_means = self.factor.summed(select(proper, cavity, q), x, weight, power)
         usable = proper & all_finite(total)
         valid = usable & jnp.isfinite(log_means)
         used = jnp.sum(jnp.where(valid, weight, 0.0))
@@ -123,7 +132,7 @@ def sweep(
     state: State, model: Model, plan: Plan, rates: Array, *, power: float, mode: bool | None
 ) -> tuple[State, Info]:
     """Batches that share a site by sums; others row by row."""
-    model = model._replace(factor=InSums(model.factor)) if mode else model
+    model = model._replace(factor=InOldSums(model.factor)) if mode else model
     return general.sweep(state, model, plan, rates, power=power)
 
 

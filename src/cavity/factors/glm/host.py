@@ -1,0 +1,99 @@
+"""Generalised linear models with a full Gaussian on the host: NumPy on BLAS, chunks in threads, nothing compiled."""
+
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from cavity.engine.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
+from cavity.engine.order import Plan
+from cavity.engine.update import Info, State
+from cavity.factors.glm import lines
+from cavity.factors.glm.line import Line
+from cavity.factors.glm.lines import Seen
+from cavity.factors.glm.rows import chunk_size
+
+FEW = 32  # batches in a sweep: more are worth a compiled program
+
+
+class View:
+    """q and its cavity as rows see them, found when they are first needed."""
+
+    def __init__(self, q: Any, cavity: Any, by_covariance: bool) -> None:
+        self.q, self.cavity, self.by_covariance, self.lock = q, cavity, by_covariance, Lock()
+
+    @property
+    def without_site(self) -> Seen:
+        with self.lock:  # threads that wait for each other, instead of each doing the work
+            return self._without_site
+
+    @property
+    def here(self) -> Seen:
+        with self.lock:
+            return self._here
+
+    @cached_property
+    def _without_site(self) -> Seen:
+        return lines.seen(self.cavity, self.q, self.by_covariance)
+
+    @cached_property
+    def _here(self) -> Seen:
+        return self._without_site if self.cavity is self.q else lines.seen(self.q, self.q, self.by_covariance)
+
+
+class OnHost(Sums):
+    """Rows of X whose sites lie along them."""
+
+    in_threads = True
+
+    def __init__(self, factor: Any, prior: Any, features: Any) -> None:
+        self.factor, self.prior, self.chunk = factor, prior, chunk_size(features)
+        self.features = features[:1]  # for what all rows have in common
+
+    def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
+        by_covariance = lines.needs_covariance(self.features, n_rows)
+        return View(q, lines.cavity_of(q, site, present, power), by_covariance)
+
+    def own_site(self) -> Line:
+        return Line(np.zeros(()), np.zeros(()))
+
+    def total(self, rows: Rows) -> Any:
+        return lines.expand(self.prior, rows.data[0], rows.weight, rows.sites)
+
+    def estimates(self, view: View, rows: Rows, setting: Setting) -> Found:
+        likelihood, given = self.factor.likelihood, (rows.data, rows.weight, setting.power)
+        if rows.sites is None:
+            return lines.estimates(likelihood, view.q, view.without_site, *given)
+        return lines.own_estimates(likelihood, view.q, view.here, rows.sites, *given)
+
+    def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
+        likelihood, given = self.factor.likelihood, (rows.data, rows.weight, setting.power)
+        if rows.sites is None:
+            return lines.terms(likelihood, view.q, view.without_site, view.here, *given)
+        return lines.own_terms(likelihood, view.q, view.here, rows.sites, *given)
+
+    def errors(self, view: View, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
+        given = rows.data, rows.weight, np.asarray(draws), setting.power
+        return lines.errors(self.factor.likelihood, view.without_site, view.here, *given)
+
+    def visits(
+        self, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, setting: Setting
+    ) -> tuple[State, Info] | None:
+        """One row after another by rank-one updates, and many small batches by a scan: compiled programs."""
+        if len(plan.rows) <= FEW or plan.rows.shape[1] > CHUNK:
+            return None
+        from cavity.engine import scan
+        from cavity.factors.glm import rank_one
+
+        if rank_one.is_exact(rows, counts, plan, rates):
+            return rank_one.visits(self.factor.likelihood, state, rows, plan, rates, counts, setting.power)
+        return scan.visits(self.programs(), state, rows, plan, rates, counts, setting.power)
+
+    def programs(self) -> Programs:
+        from cavity.factors.glm.programs import InLines
+
+        return InLines(self.factor)
+
+    def with_factor(self, factor: Any) -> "OnHost":
+        return OnHost(factor, self.prior, self.features)

@@ -1,0 +1,136 @@
+"""Sums over the rows of a generalised linear model with a full Gaussian: sites lie along the rows of X.
+
+A site is two numbers, its shift and precision along x (`Line`), so that a sum over rows is a matrix product,
+Xᵀ diag(w τ) X, and what rows see of q is another, X Σ. Written once, for the host and for compiled programs.
+"""
+
+from typing import Any, NamedTuple
+
+from cavity import linalg
+from cavity._array import is_jax, namespace
+from cavity.engine import memory
+from cavity.engine.contract import Found, Terms
+from cavity.factors.glm import rows as rows_of
+from cavity.factors.glm.line import Asked, Line, ask, log_replacement, tilts_of, without
+
+
+class Seen(NamedTuple):
+    """A Gaussian as rows see it: its mean, and its covariance or a factor of its precision."""
+
+    mean: Any
+    covariance: Any  # None where rows are so few beside the features that solves are cheaper
+    chol: Any
+    proper: Any  # whether it is that of a proper distribution
+
+    def marginals(self, features: Any) -> tuple[Any, Any]:
+        """Mean and variance of xᵀθ for every row."""
+        mean = rows_of.times(features, self.mean)
+        if self.covariance is not None:
+            return mean, rows_of.quadratic(features, self.covariance)
+        return mean, (linalg.half_solve(self.chol, features) ** 2).sum(-1)
+
+
+def seen(cavity: Any, q: Any, by_covariance: bool) -> Seen:
+    """A cavity as rows see it; q in its place where it is improper."""
+    chol = linalg.cholesky(cavity.precision)
+    xp = namespace(chol)
+    proper = xp.all(xp.isfinite(chol))
+    if is_jax(chol):
+        import jax
+
+        chol = jax.lax.cond(proper, lambda: chol, lambda: linalg.cholesky(q.precision))
+    elif not proper:
+        chol = linalg.cholesky(q.precision)
+    return Seen(linalg.solve(chol, cavity.shift), linalg.inverse(chol) if by_covariance else None, chol, proper)
+
+
+def cavity_of(q: Any, site: Any, present: Any, power: float) -> Any:
+    """q without a shared site; q itself where there is none."""
+    return q if site is None else q - (power * present) * site
+
+
+def needs_covariance(features: Any, n_rows: int) -> bool:
+    """Whether rows are many enough for a covariance to be worth its cost."""
+    return isinstance(features, rows_of.SparseRows) or 2 * n_rows >= features.shape[1]
+
+
+def expand(like: Any, features: Any, weight: Any, site: Line) -> Any:
+    """Σ w site in the natural parameters of q."""
+    shift = rows_of.weighted_sum(features, weight * site.shift)
+    return type(like)(shift, rows_of.weighted_gram(features, weight * site.precision))
+
+
+def asked_of(likelihood: Any, y: Any, mean: Any, variance: Any, proper: Any, power: float) -> Asked:
+    """What rows ask for in cavities with these marginals."""
+    return ask(tilts_of(likelihood, y, mean, variance, power), mean, variance, proper, power)
+
+
+def estimates(likelihood: Any, q: Any, view: Seen, data: Any, weight: Any, power: float) -> Found:
+    """Σ w λ̂ over rows that see one cavity."""
+    features, y = data
+    mean, variance = view.marginals(features)
+    asked = asked_of(likelihood, y, mean, variance, view.proper, power)
+    return summed(q, features, asked, asked.site, weight)
+
+
+def own_estimates(likelihood: Any, q: Any, view: Seen, sites: Line, data: Any, weight: Any, power: float) -> Found:
+    """Σ w (λ̂ − λ) over rows with sites of their own, from q's marginals along them."""
+    features, y = data
+    mean, variance, remains = without(sites, *view.marginals(features), power * memory.present(weight))
+    asked = asked_of(likelihood, y, mean, variance, remains & view.proper, power)
+    xp = namespace(mean)
+    change = Line(*(xp.where(asked.valid, new - old, 0.0) for new, old in zip(asked.site, sites, strict=True)))
+    return summed(q, features, asked, change, weight)._replace(change=change)
+
+
+def summed(q: Any, features: Any, asked: Asked, site: Line, weight: Any) -> Found:
+    """Sites of rows added up with their weights, and what there is to say about them."""
+    xp = namespace(weight, site.shift)
+    used = xp.where(asked.valid, weight, 0.0)
+    skipped = xp.sum(~asked.valid & (weight > 0))
+    safe = xp.all(used * site.precision >= 0)
+    total = expand(q, features, used, site)
+    return Found(total, xp.sum(used), skipped, xp.sum(used * asked.log_scale), safe)
+
+
+def terms(likelihood: Any, q: Any, view: Seen, here: Seen, data: Any, weight: Any, power: float) -> Terms:
+    """What rows that see one cavity add to the closing evidence; `here` is q as they see it."""
+    features, y = data
+    mean, variance = view.marginals(features)
+    asked = asked_of(likelihood, y, mean, variance, view.proper & (variance >= 0), power)
+    return terms_of(likelihood, q, here, asked.site, asked.valid, data, weight, power)
+
+
+def own_terms(likelihood: Any, q: Any, here: Seen, sites: Line, data: Any, weight: Any, power: float) -> Terms:
+    """What rows with sites of their own add to the closing evidence."""
+    return terms_of(likelihood, q, here, sites, here.proper, data, weight, power)
+
+
+def terms_of(
+    likelihood: Any, q: Any, here: Seen, site: Line, valid: Any, data: Any, weight: Any, power: float
+) -> Terms:
+    """Σ w λ̂ and Σ w {ℓ_α(c) + (A(c) − A(q))/α} from the marginals under q, and how many rows are left out."""
+    features, y = data
+    mean, variance = here.marginals(features)
+    xp, present = namespace(mean), memory.present(weight)  # of its own site, whichever cavity that was formed from
+    m, v, _ = without(site, mean, variance, power * present)
+    value = tilts_of(likelihood, y, m, v, power).log_mean
+    value = value + log_replacement(site, mean, variance, power, present)
+    usable = xp.isfinite(value) & valid
+    left_out = xp.sum(xp.where(usable | (weight == 0), 0.0, 1.0))
+    total = xp.sum(weight * xp.where(usable, value, 0.0))
+    return Terms(expand(q, features, weight, site), total, left_out)
+
+
+def errors(
+    likelihood: Any, view: Seen, here: Seen, data: Any, weight: Any, draws: Any, power: float
+) -> Any:
+    """⟨r, T(θ)⟩ of every row at every draw: λ̂ is asked for without the shared site, λ̂ + r without λ̂."""
+    features, y = data
+    asked = asked_of(likelihood, y, *(seen := view.marginals(features)), seen[1] >= 0, power)
+    m, v, remains = without(asked.site, *here.marginals(features), power * memory.present(weight))
+    again = asked_of(likelihood, y, m, v, remains & asked.valid, power)
+    xp = namespace(m)
+    shift, precision = (xp.where(again.valid, new - old, 0.0) for new, old in zip(again.site, asked.site, strict=True))
+    activation = rows_of.times(features, draws.T)
+    return shift[:, None] * activation - 0.5 * precision[:, None] * activation**2

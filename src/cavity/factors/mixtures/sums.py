@@ -1,0 +1,67 @@
+"""Sums over the rows of a mixture that share a site: closed forms for many rows at once, from one cavity."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from cavity._pytree import pytree
+from cavity.engine.blocks import over_blocks
+from cavity.engine.contract import Found, Terms
+from cavity.engine.pull import Each, all_finite, select
+from cavity.factors.mixtures import evidence
+from cavity.factors.mixtures.matching import parts_of
+from cavity.families import Product
+from cavity.families.base import dot
+
+ROWS = 512  # of a chunk at a time: what is formed for each is a few numbers for every component
+
+
+@pytree
+class InSums(Each):
+    """Programs of a mixture of Gaussians; rows with sites of their own, or with none, are taken one by one."""
+
+    def estimates(self, q: Product, site: Any, present: Any, data: Array, weight: Array, power: float) -> Found:
+        if site is None:  # nothing is remembered, and the scales of sites are wanted: those are of each row
+            return super().estimates(q, site, present, data, weight, power)
+        cavity, proper = cavity_of(q, site, present, power)
+        parts = parts_of(cavity["components"])
+
+        def block(weight: Array, x: Array) -> tuple[Any, None]:
+            _, x, matched, weights, log_means = self.factor.match(cavity, x, power, parts)
+            finite = jnp.isfinite(log_means)
+            used = jnp.where(finite, weight, 0.0)
+            total = self.factor.total(parts, x, matched, weights, used, power)
+            return (total, jnp.sum(used), jnp.sum(~finite & (weight > 0))), None
+
+        (total, used, lost), _ = over_blocks(block, weight, data, size=ROWS)
+        usable = proper & all_finite(total)
+        total = jax.tree.map(lambda leaf: jnp.where(usable, leaf, 0.0), total)
+        skipped = jnp.where(usable, lost, jnp.sum(weight > 0))
+        return Found(total, jnp.where(usable, used, 0.0), skipped, jnp.zeros(()), jnp.asarray(False))
+
+    def terms(self, q: Product, site: Any, present: Any, data: Array, weight: Array, power: float) -> Terms:
+        if self.factor.row_by_row:
+            return super().terms(q, site, present, data, weight, power)
+        cavity, proper = cavity_of(q, site, present, power)
+        parts, moments = parts_of(cavity["components"]), q.moments()
+        beside = None if power == 0 else evidence.beside(parts, q["components"])
+
+        def block(weight: Array, x: Array) -> tuple[Terms, None]:
+            _, x, matched, weights, log_means = self.factor.match(cavity, x, power, parts)
+            # at power 0 the cavity is q itself, and Σ ⟨λ̂, E[T]⟩ is taken of the sum
+            values = log_means if power == 0 else evidence.terms(q, beside, x, (matched, weights), weight, power)
+            usable = proper & jnp.isfinite(log_means) & jnp.isfinite(values)
+            own = self.factor.total(parts, x, matched, weights, jnp.where(usable, weight, 0.0), power)
+            value = jnp.sum(jnp.where(usable, weight * values, 0.0)) - (dot(own, moments) if power == 0 else 0.0)
+            return Terms(own, value, jnp.sum(~usable & (weight > 0), dtype=float)), None
+
+        return over_blocks(block, weight, data, size=ROWS)[0]
+
+
+def cavity_of(q: Product, site: Product, present: Any, power: float) -> tuple[Product, Array]:
+    """The cavity of a shared site, or q where that is improper, and whether it was proper."""
+    cavity = q - (power * present) * site
+    proper = cavity.is_proper()
+    return select(proper, cavity, q), proper
