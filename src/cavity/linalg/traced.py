@@ -1,17 +1,14 @@
-"""Cholesky-based reads of symmetric matrices: the only file that factorises or inverts one.
+"""Cholesky-based reads of symmetric matrices in JAX: the traced twin of `cavity.linalg.host`.
 
 Each is one program: operation by operation, a read of a large matrix would hold half a dozen copies of it.
 """
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from cavity._checks import as_numbers
 from cavity.linalg import in_step as batches
 
 
@@ -71,32 +68,7 @@ def logdet(chol: Array) -> Array:
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(chol, axis1=-2, axis2=-1)), axis=-1)
 
 
-def outer(vector: Array) -> Array:
-    """v vᵀ over the last axis."""
-    return vector[..., :, None] * vector[..., None, :]
-
-
 @jax.jit
 def is_positive_definite(matrix: Array) -> Array:
     """Whether M is finite and positive definite, one truth value per matrix."""
     return jnp.all(jnp.isfinite(cholesky(matrix)), axis=(-2, -1))
-
-
-def check_covariance(name: str, matrix: Any, shape: tuple[int, ...]) -> None:
-    """Raise a ValueError unless a user's matrices have this shape and are symmetric and positive definite."""
-    matrix = as_numbers(name, matrix)  # NumPy throughout: inside someone's trace JAX would not say yes or no
-    if matrix.shape != shape:
-        raise ValueError(f"{name} must have shape {shape} to go with the mean; got {matrix.shape}.")
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError(f"{name} must be finite; got NaN or infinity.")
-    asymmetry = np.max(np.abs(matrix - np.swapaxes(matrix, -1, -2)), initial=0.0)
-    if asymmetry > ASYMMETRY * np.max(np.abs(matrix), initial=0.0):
-        raise ValueError(f"{name} must be symmetric; got entries that differ by {asymmetry:g} across the diagonal.")
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        smallest = np.linalg.eigvalsh(matrix).min()
-        raise ValueError(f"{name} must be positive definite; got an eigenvalue of {smallest:g}.") from None
-
-
-ASYMMETRY = 1e-6  # relative: what single precision leaves of a symmetric matrix
