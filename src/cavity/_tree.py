@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _pytree
+from cavity._array import is_jax
 
 IsLeaf = Callable[[Any], bool]
 LEAVES = frozenset({np.ndarray, np.float64, np.bool_, np.int64, float, int, bool, complex, str, bytes})
@@ -84,11 +85,13 @@ def one_level(tree: Any) -> tuple[type, Any, Any] | None:
 
 
 def one_level_by_jax(tree: Any) -> tuple[type, Any, Any] | None:
-    tree_util = sys.modules.get("jax.tree_util")
-    if tree_util is None or isinstance(tree, np.ndarray | np.generic):
+    """What JAX, where it is loaded, says of an object that is none of ours."""
+    tree_util = getattr(sys.modules.get("jax"), "tree_util", None)
+    if tree_util is None or isinstance(tree, np.ndarray | np.generic) or is_jax(tree):
         return None
     children, static = tree_util.tree_flatten(tree, is_leaf=lambda part: part is not tree)
-    return None if tree_util.treedef_is_leaf(static) else (type(tree), static, children)
+    is_leaf = len(children) == 1 and children[0] is tree
+    return None if is_leaf else (type(tree), static, children)
 
 
 def build(kind: type | None, static: Any, children: list[Any]) -> Any:

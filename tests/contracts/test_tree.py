@@ -49,6 +49,7 @@ TREES = {
     "family": cavity.Gaussian.isotropic(2),
     "product": cavity.Product({"b": cavity.Gaussian.isotropic(1), "a": cavity.DiagonalGaussian.isotropic(2)}),
     "ordered dict": collections.OrderedDict(b=1, a=(2, 3)),
+    "empty": [{}, (), [], collections.OrderedDict(), None],
     "default dict": collections.defaultdict(int, b=1, a=2),
     "known to JAX alone": jax.tree_util.Partial(max, 1, key=2),
     "arrays of JAX": (jax.numpy.zeros(2), np.float64(1.0)),

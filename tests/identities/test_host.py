@@ -56,6 +56,8 @@ def test_solutions(dim, lead):
         for transposed in (False, True):
             np.testing.assert_allclose(*both("solve_triangular", chol, right, transposed=transposed), **CLOSE)
     if not lead:
+        many = np.random.default_rng(3).normal(size=(4, 2, dim))
+        np.testing.assert_allclose(*both("solve", chol, many), **CLOSE)
         np.testing.assert_allclose(*both("half_solve", chol, columns.T.copy()), **CLOSE)
 
 

@@ -58,6 +58,10 @@ def solve_triangular(chol: Array, columns: Array, transposed: bool = False) -> A
     """L⁻¹ B, or L⁻ᵀ B."""
     if chol.ndim > 2:
         return over_matrices(lambda root, right: solve_triangular(root, right, transposed), chol, columns)
+    if columns.ndim > 2:  # right-hand sides of one matrix, side by side
+        beside = np.moveaxis(columns, -2, 0)
+        solved = solve_triangular(chol, beside.reshape(len(chol), -1), transposed)
+        return np.moveaxis(solved.reshape(beside.shape), 0, -2)
     if columns.flags.f_contiguous:
         return blas().dtrsm(1.0, chol.T, columns, side=0, lower=0, trans_a=not transposed)
     # (L⁻¹ B)ᵀ = Bᵀ (Lᵀ)⁻¹, and Bᵀ is in the order of Fortran
