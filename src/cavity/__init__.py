@@ -1,21 +1,11 @@
 """Bayesian learning by expectation propagation at any data size."""
 
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from cavity import factors, families
-from cavity.families import (
-    Bernoulli,
-    Beta,
-    Categorical,
-    DiagonalGaussian,
-    Dirichlet,
-    Gamma,
-    Gaussian,
-    NormalGamma,
-    NormalWishart,
-    Product,
-    Wishart,
-)
+from cavity._lazy import lazily
+from cavity.families import DiagonalGaussian, Gaussian, Product
 from cavity.inference.named import (
     Algorithm,
     adf,
@@ -31,36 +21,75 @@ from cavity.inference.named import (
     vmp,
 )
 from cavity.inference.rates import robbins_monro
-from cavity.inference.result import CollapseWarning, ConvergenceWarning, Result
-from cavity.inference.run import fit
+
+if TYPE_CHECKING:
+    from cavity import datasets, diagnostics
+    from cavity.estimators import (
+        GaussianMixture,
+        GaussianRegressor,
+        LogisticClassifier,
+        NetworkClassifier,
+        NetworkRegressor,
+        PoissonRegressor,
+        ProbitClassifier,
+        StudentTRegressor,
+    )
+    from cavity.families import (
+        Bernoulli,
+        Beta,
+        Categorical,
+        Dirichlet,
+        Gamma,
+        NormalGamma,
+        NormalWishart,
+        Wishart,
+    )
+    from cavity.inference.result import CollapseWarning, ConvergenceWarning, Result
+    from cavity.inference.run import fit
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = [
-    "GaussianMixture",
-    "GaussianRegressor",
-    "LogisticClassifier",
-    "NetworkClassifier",
-    "NetworkRegressor",
-    "PoissonRegressor",
-    "ProbitClassifier",
-    "StudentTRegressor",
-]
+_BY_JAX = {
+    "cavity.families": [
+        "Bernoulli",
+        "Beta",
+        "Categorical",
+        "Dirichlet",
+        "Gamma",
+        "NormalGamma",
+        "NormalWishart",
+        "Wishart",
+    ],
+    "cavity.inference.result": ["CollapseWarning", "ConvergenceWarning", "Result"],
+    "cavity.inference.run": ["fit"],
+    "cavity.datasets": ["datasets"],
+}
+_BY_SKLEARN = {
+    "cavity.estimators": [
+        "GaussianMixture",
+        "GaussianRegressor",
+        "LogisticClassifier",
+        "NetworkClassifier",
+        "NetworkRegressor",
+        "PoissonRegressor",
+        "ProbitClassifier",
+        "StudentTRegressor",
+    ],
+    "cavity.diagnostics": ["diagnostics"],
+}
+_table = lambda modules: {name: module for module, names in modules.items() for name in names}
+_load, __dir__ = lazily(__name__, _table(_BY_JAX | _BY_SKLEARN))
 
 
 def __getattr__(name: str) -> Any:
-    """Estimators are imported when they are first asked for: they need scikit-learn, which the engine does not."""
-    if name not in _ESTIMATORS:
-        raise AttributeError(f"module 'cavity' has no attribute {name!r}")
+    """Load a name when it is first asked for; where that needs what is not installed, say what to install."""
     try:
-        from cavity import estimators
+        return _load(name)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"cavity.{name} needs {error.name}: pip install 'cavity[sklearn]'") from error
-    return getattr(estimators, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_ESTIMATORS])
+        missing = str(error.name).partition(".")[0]
+        if name not in _table(_BY_SKLEARN) or missing == "cavity":
+            raise
+        raise ModuleNotFoundError(f"cavity.{name} needs {missing}: pip install 'cavity[sklearn]'") from error
 
 
 __all__ = [
@@ -83,6 +112,7 @@ __all__ = [
     "aep",
     "averaged_vmp",
     "daep",
+    "datasets",
     "dsep",
     "ep",
     "factors",
@@ -95,3 +125,15 @@ __all__ = [
     "svi",
     "vmp",
 ]
+if find_spec("sklearn") and find_spec("pandas"):  # `from cavity import *` asks for all of them
+    __all__ += [
+        "GaussianMixture",
+        "GaussianRegressor",
+        "LogisticClassifier",
+        "NetworkClassifier",
+        "NetworkRegressor",
+        "PoissonRegressor",
+        "ProbitClassifier",
+        "StudentTRegressor",
+        "diagnostics",
+    ]

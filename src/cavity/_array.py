@@ -5,9 +5,11 @@ written against `xp = namespace(...)`, as in the array API standard.
 """
 
 import sys
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
+Array: TypeAlias = Any  # NumPy's or JAX's, whose type is not to be had without importing it
 
 
 def is_jax(*values: Any) -> bool:

@@ -1,4 +1,4 @@
-"""L Lᵀ = M and L⁻¹ B, of one matrix and of many in step, as by LAPACK; NaN throughout where M has no factor."""
+"""L Lᵀ = M and L⁻¹ B by JAX, of one matrix and of many in step, as by LAPACK; NaN throughout where M has no factor."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
 
-from cavity import linalg
+from cavity.linalg import traced as linalg
 
 SIZES = [1, 2, 4, 5, 16, 17, 40, 130]  # written out, column by column, of two and three blocks, one after the other
 

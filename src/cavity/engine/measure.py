@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
-from cavity._array import is_jax
 
 
 class Moved(NamedTuple):
@@ -35,7 +34,7 @@ def inner_products(q: Any, moves: list[Any], at_most: int) -> np.ndarray:
 
 def reads_of(q: Any) -> Any:
     """The module that reads members of q's family."""
-    if getattr(q, "host_form", False) and not is_jax(*tree.leaves(q)):
+    if q.has_host_form():
         from cavity.engine import host_reads as reads
     else:
         from cavity.engine import traced_reads as reads  # type: ignore[no-redef]

@@ -1,29 +1,62 @@
-"""Likelihood factors."""
+"""Likelihood factors, each loaded when it is first used: most of them import JAX."""
 
-from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
+from cavity._lazy import lazily
 from cavity._pytree import pytree
-from cavity.factors.base import Factor
-from cavity.factors.blocks.base import in_blocks
-from cavity.factors.blocks.nested import nested
-from cavity.factors.blocks.sampled import sampled
-from cavity.factors.by_log_mean import autodiff, custom
-from cavity.factors.clutter_problem import clutter
-from cavity.factors.conjugate_likelihoods import (
-    bernoulli,
-    categorical,
-    conjugate,
-    exponential,
-    gaussian_mean_precision,
-    poisson_rate,
+
+if TYPE_CHECKING:
+    from cavity.factors.base import Factor
+    from cavity.factors.blocks.base import in_blocks
+    from cavity.factors.blocks.nested import nested
+    from cavity.factors.blocks.sampled import sampled
+    from cavity.factors.by_log_mean import autodiff, custom
+    from cavity.factors.clutter_problem import clutter
+    from cavity.factors.conjugate_likelihoods import (
+        bernoulli,
+        categorical,
+        conjugate,
+        exponential,
+        gaussian_mean_precision,
+        poisson_rate,
+    )
+    from cavity.factors.glm.factor import GLM
+    from cavity.factors.glm.models import gaussian, glm, logit, offset_of, poisson, probit, student_t
+    from cavity.factors.mixtures.conjugate import mixture_of
+    from cavity.factors.mixtures.gaussian import gaussian_mixture
+    from cavity.factors.mixtures.known import mixture
+    from cavity.factors.networks.factor import network
+
+import_module(f"{__name__}.glm")  # a package is put in its parent's dictionary when it is first imported, not again:
+del globals()["glm"]  # from now on the name is free for the function
+
+_MODULES = {
+    "base": ["Factor"],
+    "blocks.base": ["in_blocks"],
+    "blocks.nested": ["nested"],
+    "blocks.sampled": ["sampled"],
+    "by_log_mean": ["autodiff", "custom"],
+    "clutter_problem": ["clutter"],
+    "conjugate_likelihoods": [
+        "bernoulli",
+        "categorical",
+        "conjugate",
+        "exponential",
+        "gaussian_mean_precision",
+        "poisson_rate",
+    ],
+    "glm.factor": ["GLM"],
+    "glm.models": ["gaussian", "glm", "logit", "offset_of", "poisson", "probit", "student_t"],
+    "mixtures.conjugate": ["mixture_of"],
+    "mixtures.gaussian": ["gaussian_mixture"],
+    "mixtures.known": ["mixture"],
+    "networks.factor": ["network"],
+}
+
+__getattr__, __dir__ = lazily(
+    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 )
-from cavity.factors.glm import likelihoods
-from cavity.factors.glm.factor import GLM
-from cavity.factors.mixtures.conjugate import mixture_of
-from cavity.factors.mixtures.gaussian import gaussian_mixture
-from cavity.factors.mixtures.known import mixture
-from cavity.factors.networks.factor import network
 
 __all__ = [
     "GLM",
@@ -53,46 +86,3 @@ __all__ = [
     "sampled",
     "student_t",
 ]
-
-
-def probit() -> GLM:
-    """p(y | a) = Φ(y a) for y ∈ {−1, +1}."""
-    return GLM(likelihoods.Probit())
-
-
-def logit() -> GLM:
-    """p(y | a) = 1/(1 + exp(−y a)) for y ∈ {−1, +1}."""
-    return GLM(likelihoods.Logit())
-
-
-def poisson() -> GLM:
-    """p(y | a) = Poisson(y; exp(a)) for counts y."""
-    return GLM(likelihoods.Poisson())
-
-
-def gaussian(noise_variance: float) -> GLM:
-    """p(y | a) = N(y; a, noise_variance)."""
-    return GLM(likelihoods.gaussian_noise(noise_variance))
-
-
-def student_t(df: float, scale: float) -> GLM:
-    """p(y | a) = Student's t with `df` degrees of freedom, location a and `scale`: robust to outliers."""
-    return GLM(likelihoods.student_t(df, scale))
-
-
-def offset_of(factor: GLM) -> GLM:
-    """The same model with a known part of the activation: data are `(X, (y, offset))`, and a = xᵀθ + offset."""
-    if not isinstance(factor, GLM):
-        raise ValueError(
-            f"factor must be a generalised linear model, such as cavity.factors.poisson(); got {factor!r}."
-        )
-    return GLM(likelihoods.Offset(factor.likelihood))
-
-
-def glm(log_lik: Callable[[Any, Any], Any], center: Callable[[Any], Any] | None = None) -> GLM:
-    """A generalised linear model from your own log p(y | a).
-
-    `log_lik(y, a)` is a smooth JAX function of two scalars; `center(y)`, where known, says around which activation it
-    varies most.
-    """
-    return GLM(likelihoods.user(log_lik, center))

@@ -8,34 +8,37 @@ Leading axes of the leaves are independent copies: a `Gamma` whose leaves have s
 """
 
 import abc
-import dataclasses
 import operator
 from typing import Any, Self, TypeVar, dataclass_transform
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity import _tree
+from cavity._array import Array, is_jax, namespace
 from cavity._precision import in_float64, is_traced
-from cavity._pytree import pytree
+from cavity._pytree import NODES, pytree
 
 T = TypeVar("T")
 
 
 def dot(left: Any, right: Any) -> Array:
     """⟨η, T⟩: the inner product of two pytrees of equal structure."""
-    terms = jax.tree.map(lambda a, b: jnp.sum(a * b), left, right)
-    return sum(jax.tree.leaves(terms), start=jnp.zeros(()))
+    terms = _tree.map(lambda a, b: namespace(a, b).sum(a * b), left, right)
+    return sum(_tree.leaves(terms), start=0.0)
 
 
-def total_of_logs(logs: Array) -> Array:
+def total_of_logs(logs: Any, axis: int | None = None) -> Array:
     """Σ of logarithms of factors of a density; where one factor is zero and another infinite, the density is zero."""
-    return jnp.where(jnp.any(jnp.isneginf(logs)), -jnp.inf, jnp.sum(logs))
+    xp = namespace(logs)
+    return xp.where(xp.any(xp.isneginf(logs), axis=axis), -np.inf, xp.sum(logs, axis=axis))[()]
 
 
 class ExpFamily(abc.ABC):
-    """An exponential family; a subclass gives the abstract methods and inherits the rest."""
+    """An exponential family; a subclass gives the abstract methods and inherits the rest.
+
+    Methods may be written with JAX alone. A family whose methods use `xp = namespace(...)` throughout overrides
+    `has_host_form`: its reads of NumPy arrays then need no JAX.
+    """
 
     # -- what a family must say ------------------------------------------------------------------------------
 
@@ -69,9 +72,22 @@ class ExpFamily(abc.ABC):
 
     # -- what follows ----------------------------------------------------------------------------------------
 
+    def has_host_form(self) -> bool:
+        """Whether every method computes with NumPy where all numbers are NumPy's."""
+        return False
+
     def moments(self) -> Self:
         """E_q[T] = ∇A(η)."""
+        import jax
+
         return jax.grad(lambda eta: eta.log_partition())(self)
+
+    @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        """∇²A(η) times a direction of η: how fast the moments change that way."""
+        import jax
+
+        return jax.jvp(lambda eta: eta.moments(), (self,), (direction,))[1]
 
     @in_float64
     def entropy(self) -> Array:
@@ -81,7 +97,7 @@ class ExpFamily(abc.ABC):
 
     def expected_log_base(self, moments: Self) -> Array:
         """E_q[log h(θ)]; zero unless the family says otherwise."""
-        return jnp.zeros(())
+        return np.float64(0.0)
 
     @in_float64
     def kl(self, other: Self) -> Array:
@@ -91,15 +107,18 @@ class ExpFamily(abc.ABC):
     @in_float64
     def distance(self, other: Self) -> Array:
         """√⟨η − η', μ − μ'⟩, the root of the symmetrised KL: for small steps, how many posterior sds they are."""
-        return jnp.sqrt(jnp.maximum(dot(self - other, self.moments() - other.moments()), 0.0))
+        square = dot(self - other, self.moments() - other.moments())
+        xp = namespace(square)
+        return xp.sqrt(xp.maximum(square, 0.0))
 
     @in_float64
     def log_prob(self, theta: Any) -> Array:
         """log q(θ); leading axes of θ beyond its own shape are independent evaluations."""
-        theta = jax.tree.map(lambda _, part: jnp.asarray(part), self.event_shape(), theta, is_leaf=is_shape)
+        theta = _tree.map(lambda _, part: as_array(part), self.event_shape(), theta, is_leaf=is_shape)
         log_partition = self.log_partition()
+        on_host = self.has_host_form() and not is_jax(log_partition, *_tree.leaves(theta))
         one = lambda t: self.log_weight(t) - log_partition
-        return over_leading_axes(one, theta, self.event_shape())
+        return over_leading_axes(one, theta, self.event_shape(), on_host)
 
     @in_float64
     def log_weight(self, theta: Any) -> Array:
@@ -107,29 +126,39 @@ class ExpFamily(abc.ABC):
         return dot(self, self.statistics(theta)) + self.log_base(theta)
 
     @in_float64
-    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> Any:
-        """Draws of θ with leading `shape`.
+    def sample(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
+        """Draws of θ with leading `shape`; the key is one of JAX, an integer or a NumPy generator.
 
         >>> import jax, cavity
         >>> cavity.Gamma(2.0, 1.0).sample(jax.random.key(0), (3,)).shape
         (3,)
         """
+        if isinstance(key, int | np.integer | np.random.Generator):
+            return self.draws(np.random.default_rng(key), shape)
+        import jax
+
         draws = jax.vmap(self.draw)(jax.random.split(key, int(np.prod(shape, dtype=int))))
-        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), draws)
+        return _tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), draws)
+
+    def draws(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Draws of θ by NumPy's generator, which only gives the key of JAX unless the family says otherwise."""
+        import jax
+
+        return self.sample(jax.random.key(rng.integers(2**63)), shape)
 
     # -- arithmetic on η -------------------------------------------------------------------------------------
     # `operator` rather than `jnp`: NumPy leaves stay NumPy float64 outside the precision scope.
 
     def __add__(self, other: Self) -> Self:
         check_alike(self, other)
-        return jax.tree.map(operator.add, self, other)
+        return _tree.map(operator.add, self, other)
 
     def __sub__(self, other: Self) -> Self:
         check_alike(self, other)
-        return jax.tree.map(operator.sub, self, other)
+        return _tree.map(operator.sub, self, other)
 
     def __rmul__(self, scale: Any) -> Self:
-        return jax.tree.map(lambda leaf: scale * leaf, self)
+        return _tree.map(lambda leaf: scale * leaf, self)
 
 
 def check_alike(left: Any, right: Any) -> None:
@@ -140,27 +169,26 @@ def check_alike(left: Any, right: Any) -> None:
 
 def are_alike(left: Any, right: Any) -> bool:
     """Whether two pytrees have the same structure, classes included, and leaves of the same shapes."""
-    if jax.tree.structure(left) != jax.tree.structure(right):  # type: ignore[operator]
+    if _tree.structure(left) != _tree.structure(right):
         return False
-    return all(np.shape(a) == np.shape(b) for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True))
+    return all(np.shape(a) == np.shape(b) for a, b in zip(_tree.leaves(left), _tree.leaves(right), strict=True))
 
 
 def describe(tree: Any) -> str:
     """A family with the shapes of its leaves in their place, for messages."""
-    return repr(jax.tree.map(np.shape, tree)) if is_family(tree) else type(tree).__name__
+    return repr(_tree.map(np.shape, tree)) if is_family(tree) else type(tree).__name__
 
 
 @dataclass_transform(frozen_default=True)
 def family(cls: type[T]) -> type[T]:
     """A `pytree` whose leaves are made float64 arrays by the constructor."""
     cls = pytree(cls)
-    construct = cls.__init__
+    construct, names = cls.__init__, NODES[cls].children
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         construct(self, *args, **kwargs)
-        for field in dataclasses.fields(self):
-            if not field.metadata.get("static"):
-                object.__setattr__(self, field.name, as_leaves(getattr(self, field.name)))
+        for name in names:
+            object.__setattr__(self, name, as_leaves(getattr(self, name)))
 
     cls.__init__ = init  # type: ignore[method-assign]
     return cls
@@ -168,7 +196,9 @@ def family(cls: type[T]) -> type[T]:
 
 def as_leaves(value: Any) -> Any:
     """A field as float64: one array (lists included), or a pytree of families as it is."""
-    holds_families = any(isinstance(node, ExpFamily) for node in jax.tree.leaves(value, is_leaf=is_family))
+    if isinstance(value, np.ndarray):
+        return as_float64(value)
+    holds_families = any(isinstance(node, ExpFamily) for node in _tree.leaves(value, is_leaf=is_family))
     return value if holds_families else as_float64(value)
 
 
@@ -181,15 +211,26 @@ def as_float64(leaf: Any) -> Any:
     return leaf if is_traced(leaf) else np.asarray(leaf, dtype=np.float64)
 
 
+def as_array(value: Any) -> Array:
+    """An array as it is; numbers in lists as one, of JAX where any of them is JAX's."""
+    return namespace(*_tree.leaves(value)).asarray(value)
+
+
 def is_shape(node: Any) -> bool:
     """Whether a node of an event shape is the shape of one array."""
     return isinstance(node, tuple) and all(isinstance(size, int) for size in node)
 
 
-def over_leading_axes(function: Any, theta: Any, event_shape: Any) -> Array:
+def over_leading_axes(function: Any, theta: Any, event_shape: Any, on_host: bool = False) -> Array:
     """Apply a function of one θ over whatever axes θ has in front of its own shape."""
-    first_shape = jax.tree.leaves(event_shape, is_leaf=is_shape)[0]
-    first = jax.tree.leaves(theta)[0]
+    first_shape = _tree.leaves(event_shape, is_leaf=is_shape)[0]
+    first = _tree.leaves(theta)[0]
     lead = first.shape[: first.ndim - len(first_shape)]
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(lead) :]), theta)
+    flat = _tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(lead) :]), theta)
+    if on_host:
+        count = int(np.prod(lead, dtype=int))
+        values = [function(_tree.map(lambda leaf, i=i: leaf[i], flat)) for i in range(count)]
+        return np.array(values, dtype=np.float64).reshape(lead)
+    import jax
+
     return jax.vmap(function)(flat).reshape(lead)

@@ -2,16 +2,14 @@
 
 from typing import Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity._array import Array, namespace
 from cavity._checks import as_numbers
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, check_alike, family
-from cavity.families.gaussian import check_isotropic
-from cavity.families.inverse import gap
+from cavity.families.base import ExpFamily, as_array, check_alike, family
+from cavity.families.gaps import gap
+from cavity.families.gaussian import LOG_2_PI, check_isotropic
 
 
 @family
@@ -34,45 +32,47 @@ class DiagonalGaussian(ExpFamily):
             raise ValueError(f"precision must have the shape of shift, {shift}; got {precision}.")
 
     @classmethod
-    @in_float64
     def isotropic(cls, dim: int, variance: float = 1.0) -> Self:
         """N(0, variance · I), the usual prior."""
         check_isotropic(dim, variance)
-        return cls(jnp.zeros(dim), jnp.full(dim, 1.0 / variance))
+        return cls(np.zeros(dim), np.ones(dim) / variance)
 
     @classmethod
-    @in_float64
     def from_mean(cls, mean: Array, variance: Array) -> Self:
         """N(mean, diag(variance))."""
         if not is_traced(mean, variance):
-            check_variances(as_numbers("mean", mean), as_numbers("variance", variance))
-        precision = 1.0 / jnp.asarray(variance, dtype=float)
-        return cls(precision * jnp.asarray(mean, dtype=float), precision)
+            mean, variance = as_numbers("mean", mean), as_numbers("variance", variance)
+            check_variances(mean, variance)
+        precision = 1.0 / as_array(variance)
+        return cls(precision * as_array(mean), precision)
+
+    def has_host_form(self) -> bool:
+        return True
 
     @property
     @in_float64
     def mean(self) -> Array:
         """E[θ]."""
-        return jnp.asarray(self.shift) / self.precision
+        return self.shift / self.precision
 
     @property
     @in_float64
     def variance(self) -> Array:
         """Var[θ], elementwise."""
-        return 1.0 / jnp.asarray(self.precision)
+        return 1.0 / self.precision
 
     @property
     @in_float64
     def covariance(self) -> Array:
         """Cov[θ] over the last axis: a dense diagonal matrix."""
-        variance = jnp.atleast_1d(self.variance)
-        return variance[..., None] * jnp.eye(variance.shape[-1])
+        variance = namespace(self.precision).atleast_1d(self.variance)
+        return variance[..., None] * np.eye(variance.shape[-1])
 
     @in_float64
     def log_partition(self) -> Array:
         # log of a negative precision is NaN, as a failed Cholesky is for the full Gaussian
-        shift, precision = jnp.asarray(self.shift), jnp.asarray(self.precision)
-        return 0.5 * jnp.sum(shift**2 / precision - jnp.log(precision) + jnp.log(2 * jnp.pi))
+        xp = namespace(self.shift, self.precision)
+        return 0.5 * xp.sum(self.shift**2 / self.precision - xp.log(self.precision) + LOG_2_PI)
 
     @in_float64
     def moments(self) -> Self:
@@ -80,9 +80,15 @@ class DiagonalGaussian(ExpFamily):
         return type(self)(mean, -0.5 * (self.variance + mean**2))
 
     @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        variance, mean = self.variance, self.mean
+        by_mean = variance * (direction.shift - direction.precision * mean)
+        return type(self)(by_mean, 0.5 * variance**2 * direction.precision - mean * by_mean)
+
+    @in_float64
     def from_moments(self) -> Self:
-        variance = -2.0 * self.precision - jnp.square(self.shift)
-        precision = 1.0 / jnp.where(variance > 0, variance, jnp.nan)
+        variance = -2.0 * self.precision - self.shift**2
+        precision = 1.0 / namespace(variance).where(variance > 0, variance, np.nan)
         return type(self)(precision * self.shift, precision)
 
     @in_float64
@@ -90,33 +96,50 @@ class DiagonalGaussian(ExpFamily):
         check_alike(self, other)
         # ½ Σ [λ'/λ − 1 − log(λ'/λ) + λ' (μ − μ')²]: central moments, because A(η) of large data sets would cancel.
         change = (other.precision - self.precision) / self.precision
-        return 0.5 * jnp.sum(gap(change) + other.precision * (self.mean - other.mean) ** 2)
+        return 0.5 * (gap(change) + other.precision * (self.mean - other.mean) ** 2).sum()
 
     @in_float64
     def distance(self, other: Self) -> Array:
         check_alike(self, other)
         spread = (self.precision - other.precision) * (other.variance - self.variance)
         step = (self.precision + other.precision) * (self.mean - other.mean) ** 2
-        return jnp.sqrt(jnp.maximum(0.5 * jnp.sum(spread + step), 0.0))
+        square = 0.5 * (spread + step).sum()
+        xp = namespace(square)
+        return xp.sqrt(xp.maximum(square, 0.0))
+
+    @in_float64
+    def log_prob(self, theta: Array) -> Array:
+        # about the mean: ⟨η, T(θ)⟩ − A(η) would cancel when it is many sds from the origin
+        step = as_array(theta) - self.mean
+        logs = namespace(self.precision).log(self.precision) - self.precision * step**2 - LOG_2_PI
+        return 0.5 * logs.sum(axis=tuple(range(-self.shift.ndim, 0)))
 
     @in_float64
     def is_proper(self) -> Array:
-        positive = (jnp.asarray(self.precision) > 0) & jnp.isfinite(self.precision)
-        return jnp.all(positive & jnp.isfinite(self.shift))
+        xp = namespace(self.shift, self.precision)
+        return xp.all((self.precision > 0) & xp.isfinite(self.precision) & xp.isfinite(self.shift))
 
     @in_float64
     def statistics(self, theta: Array) -> Self:
-        return type(self)(theta, -0.5 * jnp.square(theta))
+        theta = as_array(theta)
+        return type(self)(theta, -0.5 * theta**2)
 
     @in_float64
     def log_base(self, theta: Array) -> Array:
-        return jnp.zeros(())
+        return np.float64(0.0)
 
     def event_shape(self) -> tuple[int, ...]:
         return tuple(np.shape(self.shift))
 
     def draw(self, key: Array) -> Array:
-        return self.mean + jax.random.normal(key, self.event_shape(), dtype=float) / jnp.sqrt(self.precision)
+        import jax
+
+        noise = jax.random.normal(key, self.event_shape(), dtype=float)
+        return self.mean + noise / namespace(self.precision).sqrt(self.precision)
+
+    @in_float64
+    def draws(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return self.mean + rng.standard_normal((*shape, *self.event_shape())) / np.sqrt(self.precision)
 
 
 def check_variances(mean: np.ndarray, variance: np.ndarray) -> None:

@@ -1,17 +1,18 @@
 """The Gaussian with full covariance."""
 
+import math
 from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from cavity import linalg
+from cavity._array import Array, namespace
 from cavity._checks import as_numbers, check_positive, is_integer
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, check_alike, family
-from cavity.families.inverse import triangle_gap
+from cavity.families.base import ExpFamily, as_array, check_alike, family
+from cavity.families.gaps import triangle_gap
+
+LOG_2_PI = math.log(2 * math.pi)
 
 
 @family
@@ -40,14 +41,16 @@ class Gaussian(ExpFamily):
         return cls(np.zeros(dim), np.eye(dim) / variance)
 
     @classmethod
-    @in_float64
     def from_mean(cls, mean: Any, covariance: Any) -> Self:
         """N(mean, covariance)."""
         if not is_traced(mean, covariance):
-            shape = np.shape(check_vector(mean))
-            linalg.check_covariance("covariance", covariance, (*shape, shape[-1]))
-        precision = linalg.inverse(linalg.cholesky(jnp.asarray(covariance, dtype=float)))
-        return cls(jnp.einsum("...ij,...j->...i", precision, jnp.asarray(mean, dtype=float)), precision)
+            mean, covariance = check_vector(mean), as_numbers("covariance", covariance)
+            linalg.check_covariance("covariance", covariance, (*mean.shape, mean.shape[-1]))
+        precision = linalg.inverse(linalg.cholesky(as_array(covariance)))
+        return cls(times(precision, as_array(mean)), precision)
+
+    def has_host_form(self) -> bool:
+        return True
 
     @property
     @in_float64
@@ -65,13 +68,14 @@ class Gaussian(ExpFamily):
     @in_float64
     def variance(self) -> Array:
         """The diagonal of the covariance."""
-        return jnp.diagonal(self.covariance, axis1=-2, axis2=-1)
+        covariance = self.covariance
+        return namespace(covariance).diagonal(covariance, axis1=-2, axis2=-1)
 
     @in_float64
     def log_partition(self) -> Array:
         chol = linalg.cholesky(self.precision)
         half = linalg.solve_triangular(chol, self.shift[..., None])
-        return 0.5 * jnp.sum(half**2) - 0.5 * jnp.sum(linalg.logdet(chol)) + 0.5 * self.shift.size * jnp.log(2 * jnp.pi)
+        return 0.5 * (half**2).sum() - 0.5 * linalg.logdet(chol).sum() + 0.5 * self.shift.size * LOG_2_PI
 
     @in_float64
     def moments(self) -> Self:
@@ -80,17 +84,24 @@ class Gaussian(ExpFamily):
         return type(self)(mean, -0.5 * (linalg.inverse(chol) + linalg.outer(mean)))
 
     @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        covariance, mean = self.covariance, self.mean
+        times = lambda matrix, vector: (matrix @ vector[..., None])[..., 0]
+        by_mean = times(covariance, direction.shift - times(direction.precision, mean))
+        both = by_mean[..., :, None] * mean[..., None, :]
+        spread = covariance @ direction.precision @ covariance
+        return type(self)(by_mean, 0.5 * (spread - both - both.swapaxes(-1, -2)))
+
+    @in_float64
     def from_moments(self) -> Self:
         mean = self.shift
         covariance = -2.0 * self.precision - linalg.outer(mean)
         precision = linalg.inverse(linalg.cholesky(covariance))
-        return type(self)(jnp.einsum("...ij,...j->...i", precision, mean), precision)
+        return type(self)(times(precision, mean), precision)
 
     @in_float64
     def entropy(self) -> Array:
-        return 0.5 * self.shift.size * jnp.log(2 * jnp.pi * jnp.e) - 0.5 * jnp.sum(
-            linalg.logdet(linalg.cholesky(self.precision))
-        )
+        return 0.5 * self.shift.size * (LOG_2_PI + 1) - 0.5 * linalg.logdet(linalg.cholesky(self.precision)).sum()
 
     @in_float64
     def kl(self, other: Self) -> Array:
@@ -98,37 +109,65 @@ class Gaussian(ExpFamily):
         # ½ [tr(Λ'Σ) − D + log|Λ| − log|Λ'| + (μ − μ')ᵀ Λ' (μ − μ')], by Cholesky: A(η) of large data sets would cancel.
         chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
         ratio = linalg.solve_triangular(chol, chol_other)  # Λ'Σ = (L⁻¹L')(L⁻¹L')ᵀ
-        step = jnp.einsum("...ij,...i->...j", chol_other, self.mean - other.mean)
-        return 0.5 * (jnp.sum(triangle_gap(ratio)) + jnp.sum(step**2))
+        step = linalg.solve(chol, self.shift) - linalg.solve(chol_other, other.shift)
+        return 0.5 * (triangle_gap(ratio).sum() + (over(step, chol_other) ** 2).sum())
 
     @in_float64
     def distance(self, other: Self) -> Array:
         check_alike(self, other)
         # ⟨Δη, Δμ⟩ in central moments: raw second moments cancel when the mean is many sds from the origin.
         step = self.mean - other.mean
-        both = self.precision + other.precision
-        spread = jnp.sum((self.precision - other.precision) * (other.covariance - self.covariance))
-        return jnp.sqrt(jnp.maximum(0.5 * spread + 0.5 * jnp.einsum("...i,...ij,...j->", step, both, step), 0.0))
+        spread = ((self.precision - other.precision) * (other.covariance - self.covariance)).sum()
+        square = 0.5 * spread + 0.5 * (step * times(self.precision + other.precision, step)).sum()
+        xp = namespace(square)
+        return xp.sqrt(xp.maximum(square, 0.0))
+
+    @in_float64
+    def log_prob(self, theta: Array) -> Array:
+        # about the mean: ⟨η, T(θ)⟩ − A(η) would cancel when it is many sds from the origin
+        chol = linalg.cholesky(self.precision)
+        step = as_array(theta) - linalg.solve(chol, self.shift)
+        square = (over(step, chol) ** 2).sum(axis=tuple(range(-self.shift.ndim, 0)))
+        return 0.5 * (linalg.logdet(chol).sum() - square - self.shift.size * LOG_2_PI)
 
     @in_float64
     def is_proper(self) -> Array:
-        return jnp.all(linalg.is_positive_definite(self.precision)) & jnp.all(jnp.isfinite(self.shift))
+        xp = namespace(self.shift, self.precision)
+        return xp.all(linalg.is_positive_definite(self.precision)) & xp.all(xp.isfinite(self.shift))
 
     @in_float64
     def statistics(self, theta: Array) -> Self:
+        theta = as_array(theta)
         return type(self)(theta, -0.5 * linalg.outer(theta))
 
     @in_float64
     def log_base(self, theta: Array) -> Array:
-        return jnp.zeros(())
+        return np.float64(0.0)
 
     def event_shape(self) -> tuple[int, ...]:
         return tuple(np.shape(self.shift))
 
     def draw(self, key: Array) -> Array:
+        import jax
+
         noise = jax.random.normal(key, self.shift.shape, dtype=float)[..., None]
         chol = linalg.cholesky(self.precision)
         return self.mean + linalg.solve_triangular(chol, noise, transposed=True)[..., 0]
+
+    @in_float64
+    def draws(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        root = linalg.inverse_transpose(linalg.cholesky(self.precision))  # L⁻ᵀ z has the covariance Λ⁻¹
+        return self.mean + times(root, rng.standard_normal((*shape, *self.shift.shape)))
+
+
+def times(matrix: Array, vector: Array) -> Array:
+    """M v over the last axes."""
+    return (matrix @ vector[..., None])[..., 0]
+
+
+def over(vector: Array, matrix: Array) -> Array:
+    """vᵀ M over the last axes."""
+    return (vector[..., None, :] @ matrix)[..., 0, :]
 
 
 def check_isotropic(dim: Any, variance: Any) -> None:

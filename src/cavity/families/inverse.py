@@ -15,6 +15,9 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import gammaln
 
+from cavity.families import gaps
+from cavity.families.gaps import horner
+
 Carry = tuple[Array, Array, Array, Array, Array]  # bracket, iterate, last step, count
 
 LOG_RANGE = 100.0  # every unknown is sought in (e⁻¹⁰⁰, e¹⁰⁰)
@@ -39,27 +42,8 @@ NODES, TO_POWERS = _chebyshev(20)
 FEW_NODES, TO_FEW_POWERS = _chebyshev(12)
 
 
-@jax.jit
-def gap(step: Array) -> Array:
-    """δ − log(1 + δ) ≥ 0, the price of a relative error δ; its series where the difference would cancel."""
-    small = jnp.abs(step) < 1e-2
-    inner = jnp.where(small, step, 0.0)
-    series = inner * _horner([(-1) ** k / k for k in range(2, 11)], inner)
-    outer = jnp.where(small, 1.0, step)
-    return jnp.where(small, series, outer - jnp.log1p(outer))
-
-
-@jax.jit
-def triangle_gap(root: Array) -> Array:
-    """tr(CCᵀ − I) − log |CCᵀ| ≥ 0 of lower triangular C, one number per matrix.
-
-    A sum of positive terms, all of them small where C is nearly I.
-    """
-    diagonal = jnp.diagonal(root, axis1=-2, axis2=-1)
-    near = diagonal > 0.5
-    inner, outer = jnp.where(near, diagonal, 1.0), jnp.where(near, 1.0, diagonal)
-    on = jnp.where(near, gap((inner - 1) * (inner + 1)), outer**2 - 1 - 2 * jnp.log(outer))
-    return jnp.sum(on, axis=-1) + jnp.sum(jnp.tril(root, -1) ** 2, axis=(-2, -1))
+gap = jax.jit(gaps.gap)
+triangle_gap = jax.jit(gaps.triangle_gap)
 
 
 @jax.jit
@@ -70,7 +54,7 @@ def log_minus_digamma(a: Array) -> Array:
     low = jnp.where(small, a, 1.0)
     steps = _ratio_of_steps(low) - jnp.log1p(SERIES_FROM / low)
     high = jnp.where(small, a + SERIES_FROM, a)
-    series = _horner([b / (2 * k) for k, b in enumerate(BERNOULLI, start=1)], 1 / high**2)
+    series = horner([b / (2 * k) for k, b in enumerate(BERNOULLI, start=1)], 1 / high**2)
     return 0.5 / high + series + jnp.where(small, steps, 0.0)
 
 
@@ -105,7 +89,7 @@ def stirling_bregman(a: Array, b: Array) -> Array:
 
 def stirling_series(a: Array) -> Array:
     """1/(12a) − 1/(360a³) + …"""
-    return a * _horner([b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)], 1 / a**2)
+    return a * horner([b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)], 1 / a**2)
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -337,14 +321,6 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 def _bend(a: Array) -> Array:
     """a ψ′(a) − 1 > 0."""
     return -a * _with_slope(log_minus_digamma, a)[1]
-
-
-def _horner(coefficients: list[float], x: Array) -> Array:
-    """c₁ x + c₂ x² + …"""
-    total = jnp.zeros_like(x)
-    for c in reversed(coefficients):
-        total = (total + c) * x
-    return total
 
 
 def _with_slope(function: Callable[[Array], Array], at: Array) -> tuple[Array, Array]:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
+from cavity import _tree
+from cavity._array import Array, namespace
 from cavity._precision import in_float64
 from cavity.families.base import ExpFamily, check_alike, family, is_family, total_of_logs
 
@@ -33,7 +33,7 @@ class Product(ExpFamily):
     parts: Any
 
     def __post_init__(self) -> None:
-        parts = jax.tree.leaves(self.parts, is_leaf=is_family)
+        parts = self._leaves()
         wrong = [type(part).__name__ for part in parts if not is_family(part)]
         if wrong or not parts:
             raise TypeError(
@@ -43,6 +43,9 @@ class Product(ExpFamily):
     def __getitem__(self, key: Any) -> Any:
         return self.parts[key]
 
+    def has_host_form(self) -> bool:
+        return all(part.has_host_form() for part in self._leaves())
+
     @in_float64
     def log_partition(self) -> Array:
         return self._sum(lambda part: part.log_partition())
@@ -50,6 +53,10 @@ class Product(ExpFamily):
     @in_float64
     def moments(self) -> Self:
         return type(self)(self._map(lambda part: part.moments()))
+
+    @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        return type(self)(self._map(lambda part, along: part.moments_along(along), direction.parts))
 
     @in_float64
     def from_moments(self) -> Self:
@@ -63,12 +70,13 @@ class Product(ExpFamily):
     @in_float64
     def distance(self, other: Self) -> Array:
         check_alike(self, other)
-        return jnp.sqrt(self._sum(lambda part, part_other: part.distance(part_other) ** 2, other.parts))
+        square = self._sum(lambda part, part_other: part.distance(part_other) ** 2, other.parts)
+        return namespace(square).sqrt(square)
 
     @in_float64
     def is_proper(self) -> Array:
-        proper = self._map(lambda part: jnp.asarray(part.is_proper()))
-        return jnp.all(jnp.stack(jax.tree.leaves(proper)))
+        proper = [part.is_proper() for part in self._leaves()]
+        return namespace(*proper).all(namespace(*proper).stack(proper))
 
     @in_float64
     def statistics(self, theta: Any) -> Self:
@@ -80,8 +88,11 @@ class Product(ExpFamily):
 
     @in_float64
     def log_weight(self, theta: Any) -> Array:
-        logs = self._map(lambda part, value: part.log_weight(value), theta)
-        return total_of_logs(jnp.stack(jax.tree.leaves(logs)))
+        return self._sum_of_logs(lambda part, value: part.log_weight(value), theta)
+
+    @in_float64
+    def log_prob(self, theta: Any) -> Array:
+        return self._sum_of_logs(lambda part, value: part.log_prob(value), theta)
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:
@@ -91,12 +102,24 @@ class Product(ExpFamily):
         return self._map(lambda part: part.event_shape())
 
     def draw(self, key: Array) -> Any:
-        parts, structure = jax.tree.flatten(self.parts, is_leaf=is_family)
-        keys = jax.random.split(key, len(parts))
-        return jax.tree.unflatten(structure, [part.draw(k) for part, k in zip(parts, keys, strict=True)])
+        import jax
+
+        keys = iter(jax.random.split(key, len(self._leaves())))
+        return self._map(lambda part: part.draw(next(keys)))
+
+    @in_float64
+    def draws(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return self._map(lambda part: part.draws(rng, shape))
+
+    def _leaves(self) -> list[Any]:
+        return _tree.leaves(self.parts, is_leaf=is_family)
 
     def _map(self, function: Callable[..., Any], *others: Any) -> Any:
-        return jax.tree.map(function, self.parts, *others, is_leaf=is_family)
+        return _tree.map(function, self.parts, *others, is_leaf=is_family)
 
     def _sum(self, function: Callable[..., Any], *others: Any) -> Array:
-        return sum(jax.tree.leaves(self._map(function, *others)), start=jnp.zeros(()))
+        return sum(_tree.leaves(self._map(function, *others)), start=0.0)
+
+    def _sum_of_logs(self, function: Callable[..., Any], *others: Any) -> Array:
+        logs = _tree.leaves(self._map(function, *others))
+        return total_of_logs(namespace(*logs).stack(logs), axis=0)

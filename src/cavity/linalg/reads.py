@@ -1,85 +1,79 @@
-"""Cholesky-based reads of symmetric matrices: the only file that factorises or inverts one.
+"""Cholesky-based reads of symmetric matrices: of NumPy's arrays by LAPACK, of JAX's by programs that can be traced.
 
-Each is one program: operation by operation, a read of a large matrix would hold half a dozen copies of it.
+No other file factorises or inverts a matrix of a family. Each function goes by the kind of its arrays.
 """
 
-from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity._array import is_jax
 from cavity._checks import as_numbers
-from cavity.linalg import in_step as batches
+from cavity.linalg import host
 
 
-def symmetric(matrix: Array) -> Array:
+def twin(*arrays: Any) -> Any:
+    """The module that computes with arrays of this kind."""
+    if not is_jax(*arrays):
+        return host
+    import cavity.linalg.traced as traced  # not before an array is JAX's: importing JAX takes half a second
+
+    return traced
+
+
+def symmetric(matrix: Any) -> Any:
     """(M + Mᵀ)/2 over the last two axes."""
-    return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
+    return twin(matrix).symmetric(matrix)
 
 
-@jax.jit
-def cholesky(matrix: Array) -> Array:
+def cholesky(matrix: Any) -> Any:
     """L with L Lᵀ = M; NaN where M is not positive definite."""
-    return batches.cholesky(symmetric(matrix))
+    return twin(matrix).cholesky(matrix)
 
 
-@partial(jax.jit, static_argnames="transposed")
-def solve_triangular(chol: Array, columns: Array, transposed: bool = False) -> Array:
+def solve_triangular(chol: Any, columns: Any, transposed: bool = False) -> Any:
     """L⁻¹ B, or L⁻ᵀ B."""
-    return batches.solve(chol, columns, transposed)
+    return twin(chol, columns).solve_triangular(chol, columns, transposed)
 
 
-@jax.jit
-def solve(chol: Array, vector: Array) -> Array:
+def solve(chol: Any, vector: Any) -> Any:
     """M⁻¹ b from M = L Lᵀ, for b a (batch of) vector(s)."""
-    return solve_triangular(chol, solve_triangular(chol, vector[..., None]), transposed=True)[..., 0]
+    return twin(chol, vector).solve(chol, vector)
 
 
-@jax.jit
-def half_solve(chol: Array, rows: Array) -> Array:
+def half_solve(chol: Any, rows: Any) -> Any:
     """(L⁻¹ bᵀ)ᵀ for the rows b of a matrix: their squares sum to bᵀ M⁻¹ b."""
-    return solve_triangular(chol, rows.T).T
+    return twin(chol, rows).half_solve(chol, rows)
 
 
-@jax.jit
-def inverse(chol: Array) -> Array:
+def inverse(chol: Any) -> Any:
     """M⁻¹ from M = L Lᵀ, symmetric by construction."""
-    half = inverse_transpose(chol)
-    return half @ jnp.swapaxes(half, -1, -2)
+    return twin(chol).inverse(chol)
 
 
-@jax.jit
-def inverse_transpose(chol: Array) -> Array:
+def inverse_transpose(chol: Any) -> Any:
     """L⁻ᵀ, a square root of M⁻¹."""
-    eye = jnp.broadcast_to(jnp.eye(chol.shape[-1], dtype=chol.dtype), chol.shape)
-    return solve_triangular(chol, eye, transposed=True)
+    return twin(chol).inverse_transpose(chol)
 
 
-@jax.jit
-def diagonalise(chol: Array, matrix: Array) -> tuple[Array, Array]:
+def diagonalise(chol: Any, matrix: Any) -> tuple[Any, Any]:
     """B and g with B L Lᵀ Bᵀ = I and B M Bᵀ = diag(g): a basis in which two symmetric matrices are diagonal."""
-    half = solve_triangular(chol, matrix)
-    values, vectors = jnp.linalg.eigh(symmetric(solve_triangular(chol, jnp.swapaxes(half, -1, -2))))
-    return jnp.swapaxes(solve_triangular(chol, vectors, transposed=True), -1, -2), values
+    return twin(chol, matrix).diagonalise(chol, matrix)
 
 
-def logdet(chol: Array) -> Array:
+def logdet(chol: Any) -> Any:
     """log |M| from M = L Lᵀ, one number per matrix."""
-    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(chol, axis1=-2, axis2=-1)), axis=-1)
+    return twin(chol).logdet(chol)
 
 
-def outer(vector: Array) -> Array:
+def outer(vector: Any) -> Any:
     """v vᵀ over the last axis."""
     return vector[..., :, None] * vector[..., None, :]
 
 
-@jax.jit
-def is_positive_definite(matrix: Array) -> Array:
+def is_positive_definite(matrix: Any) -> Any:
     """Whether M is finite and positive definite, one truth value per matrix."""
-    return jnp.all(jnp.isfinite(cholesky(matrix)), axis=(-2, -1))
+    return twin(matrix).is_positive_definite(matrix)
 
 
 def check_covariance(name: str, matrix: Any, shape: tuple[int, ...]) -> None:

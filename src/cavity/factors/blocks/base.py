@@ -14,6 +14,8 @@ from jax import Array
 
 from cavity._checks import is_integer
 from cavity.factors.base import Factor, as_rows
+from cavity.factors.blocks.session import Session
+from cavity.factors.blocks.visits import driver_of
 
 
 class Blocks(NamedTuple):
@@ -67,40 +69,6 @@ def check_labels(labels: Any, n_blocks: Any, n: int) -> np.ndarray:
     return label
 
 
-class Answer(NamedTuple):
-    """What blocks ask for: leaves have a row for each."""
-
-    site: Any  # λ̂, or where a session says that it does not find own sites, a part of the way there
-    log_mean: Any  # ℓ_α(c)
-
-
-class Session(abc.ABC):
-    """One fit's dealings with its blocks: what it learns on the way, and its random numbers."""
-
-    no_own_sites: str | None = None  # where answers are not the blocks' own sites: why not, and what to do about it
-
-    @abc.abstractmethod
-    def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
-        """The own sites of some blocks. `cavity` and `site` are stacked over them, `which` are their numbers."""
-
-    @abc.abstractmethod
-    def ask_aside(
-        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
-    ) -> Answer:
-        """The same for the evidence, whose questions are numbered. It must leave no trace in what `ask` says later.
-
-        The same question has the same answer, random numbers included.
-        """
-
-    def end_sweep(self) -> None:
-        """Called after the visits of a sweep."""
-        return
-
-    def report(self) -> Any:
-        """What to tell the user at the end, and whether to warn: see `cavity.inference.driver.Report`."""
-        return None
-
-
 class BlockFactor(Factor):
     """A likelihood over blocks; `rows_factor` is that of one row."""
 
@@ -129,8 +97,6 @@ class BlockFactor(Factor):
         return Blocks(jax.tree.map(lambda leaf: refill(leaf, here), flat), here.astype(np.float64))
 
     def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Any:
-        from cavity.factors.blocks.visits import driver_of  # it needs the names above
-
         self.check_setting(prior, algorithm)
         return driver_of(self.session(prior, data, seed))
 

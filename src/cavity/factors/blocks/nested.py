@@ -16,7 +16,8 @@ import numpy as np
 
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
-from cavity.factors.blocks.base import Answer, BlockFactor, Blocks, Session
+from cavity.factors.blocks.base import BlockFactor, Blocks
+from cavity.factors.blocks.session import Answer, Session
 from cavity.inference.driver import Report
 from cavity.inference.named import ep
 from cavity.inference.result import ConvergenceWarning, Result

@@ -38,9 +38,10 @@ from cavity._checks import is_integer, is_number
 from cavity._pytree import pytree
 from cavity.factors.base import Factor, scalar_of_user
 from cavity.factors.blocks import chains
-from cavity.factors.blocks.base import Answer, BlockFactor, Blocks, Session
+from cavity.factors.blocks.base import BlockFactor, Blocks
 from cavity.factors.blocks.chain_diagnostics import Mixing
 from cavity.factors.blocks.chains import Draws, Plan
+from cavity.factors.blocks.session import Answer, Session
 from cavity.families import DiagonalGaussian, Gaussian
 
 TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit

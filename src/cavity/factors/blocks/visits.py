@@ -16,7 +16,7 @@ from jax import Array
 
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
-from cavity.factors.blocks.base import Answer, Session
+from cavity.factors.blocks.session import Answer, Session
 from cavity.families.base import dot
 from cavity.inference import driver as compiled
 from cavity.inference import memory

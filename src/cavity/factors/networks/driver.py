@@ -8,14 +8,13 @@ algorithm, and else by the general kernel; tests hold the two equal.
 """
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity._precision import to_numpy
-from cavity.factors.networks.factor import Network
 from cavity.factors.networks.site_storage import allocate
 from cavity.factors.networks.weight_prior import Refined, refine
 from cavity.families import DiagonalGaussian, Gamma, Product
@@ -36,6 +35,7 @@ try:
 except ImportError:  # Numba is an extra
     loops = batches = noises = prior_loop = None  # type: ignore[assignment]
 
+Network: TypeAlias = Any  # the factor, whose module imports this one
 NO_NOISE = np.array([2.0, 1.0])  # in the place of a Gamma where targets are labels: loops leave it alone
 
 

@@ -24,11 +24,11 @@ from cavity.factors.base import Factor, as_rows
 from cavity.factors.glm.likelihoods import Probit
 from cavity.factors.networks import gamma_noise, unit_covariances, varying_noise
 from cavity.factors.networks.activations import ACTIVATIONS
+from cavity.factors.networks.weight_prior import LEAST_SHARE
 from cavity.families import DiagonalGaussian, Gamma, Product
 from cavity.families.base import describe
 
 FUNCTIONS = {"relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sin": jnp.sin, "identity": lambda a: a}
-LEAST_SHARE = 0.1  # of a weight's precision that is left without a datum, or with it: less, and it is left alone
 
 
 class Outputs(NamedTuple):

@@ -13,6 +13,7 @@ from cavity.factors.networks import gamma_noise
 from cavity.families import DiagonalGaussian, Gamma
 
 WIDEST = 1e6  # a cavity of larger variance says nothing about λ
+LEAST_SHARE = 0.1  # of a weight's precision that is left without a datum, or with it: less, and it is left alone
 
 
 class Refined(NamedTuple):

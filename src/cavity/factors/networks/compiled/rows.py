@@ -17,7 +17,7 @@ from numba import njit
 
 from cavity.factors.networks.compiled.noise import FAST, compiled, say
 from cavity.factors.networks.compiled.rectified import rectify
-from cavity.factors.networks.factor import LEAST_SHARE
+from cavity.factors.networks.weight_prior import LEAST_SHARE
 
 NOWHERE, IMPLIED, OWN = 0, 1, 2  # where a datum's site is: not kept; (q − prior)/N, never formed; in its own row
 LEAST, MOST = LEAST_SHARE, 1.0 / LEAST_SHARE
