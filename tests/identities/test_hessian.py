@@ -27,3 +27,13 @@ def test_hessian_is_the_covariance_of_the_statistics(name):
     products = centred[:, :, None] * centred[:, None, :]
     error = products.std(0) / np.sqrt(len(products))
     assert np.all(np.abs(products.mean(0) - hessian) < 5 * error + 1e-9)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_moments_change_along_a_direction_by_the_hessian(name):
+    q, other = member(name), member(name, seed=1)
+    with jax.enable_x64(True):
+        wanted = jax.jit(lambda q, d: jax.jvp(lambda eta: eta.moments(), (q,), (d,))[1])(q, other)
+        got = q.moments_along(other)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10 * np.abs(b).max())

@@ -24,6 +24,12 @@ def filled_up(rows: Rows, size: int = CHUNK) -> Rows:
     return rows._replace(data=jax.tree.map(fill, rows.data), weight=weight, sites=jax.tree.map(fill, rows.sites))
 
 
+def few_sizes(n: int) -> int:
+    """The least of 1, 2, 3, 4, 6, 8, 12, 16, 24, … that is not below n: a few sizes for all numbers of rows."""
+    power = 1 << max(n - 1, 0).bit_length()
+    return 3 * power // 4 if power >= 4 and n <= 3 * power // 4 else power
+
+
 def call(program: Callable[..., Any], *arguments: Any, **static: Any) -> Any:
     """A compiled program in double precision; what it returns, in NumPy."""
     with jax.enable_x64(True):

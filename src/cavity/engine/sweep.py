@@ -34,17 +34,20 @@ class Course(NamedTuple):
 
 
 def first_state(walk: Walk, seed: int) -> State:
-    """q equal to the prior and sites that say nothing, unless the factor begins elsewhere."""
+    """The state before the first sweep."""
     problem, slots = walk.problem, walk.slots
     sizes = [part.n_rows for part in problem.source.parts]
     given = walk.sums.begin(problem.prior, slots, sizes, seed)
-    if given is not None:
-        return given
+    return empty_state(problem.prior, slots, sizes, walk.sums.own_site()) if given is None else given
+
+
+def empty_state(prior: Any, slots: Slots, sizes: list[int], own_site: Any) -> State:
+    """q equal to the prior, and sites that say nothing."""
+    stack = lambda like, size: tree.map(lambda leaf: np.zeros((size, *np.shape(leaf))), like)
     if slots.own:
-        stack = lambda size: tree.map(lambda leaf: np.zeros((size, *np.shape(leaf))), walk.sums.own_site())
-        return State(problem.prior, [stack(size) for size in sizes], None, None, problem.prior)
-    sites = tree.map(lambda leaf: np.zeros((len(slots.counts), *np.shape(leaf))), problem.prior)
-    return State(problem.prior, sites, zeros_like(sites), np.zeros(len(slots.counts)), problem.prior)
+        return State(prior, [stack(own_site, size) for size in sizes], None, None, prior)
+    sites = stack(prior, len(slots.counts))
+    return State(prior, sites, zeros_like(sites), np.zeros(len(slots.counts)), prior)
 
 
 def sweep(walk: Walk, state: State, course: Course) -> Swept:

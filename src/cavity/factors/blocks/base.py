@@ -2,7 +2,7 @@
 
 With a site for each block EP is distributed EP, and SEP, AEP and ADF have blocks for data in the same way. What a block
 asks for has no closed form: it comes from sampling (`cavity.factors.sampled`) or from EP inside the block
-(`cavity.factors.nested`), outside compiled programs, through a driver of its own (`cavity.factors.blocks.visits`).
+(`cavity.factors.nested`), outside compiled programs (`cavity.factors.blocks.sums`).
 """
 
 import abc
@@ -14,8 +14,7 @@ from jax import Array
 
 from cavity._checks import is_integer
 from cavity.factors.base import Factor, as_rows
-from cavity.factors.blocks.session import Session
-from cavity.factors.blocks.visits import driver_of
+from cavity.factors.blocks.sums import Asking, OfBlocks
 
 
 class Blocks(NamedTuple):
@@ -75,8 +74,8 @@ class BlockFactor(Factor):
     rows_factor: Any
 
     @abc.abstractmethod
-    def session(self, prior: Any, data: Blocks, seed: int) -> Session:
-        """What a fit asks."""
+    def asking(self, prior: Any, data: Blocks) -> Asking:
+        """How a fit asks its blocks."""
 
     def check_setting(self, prior: Any, algorithm: Any) -> None:
         """Raise a ValueError for a prior or an algorithm that this cannot handle."""
@@ -96,9 +95,9 @@ class BlockFactor(Factor):
         flat = self.rows_factor.check(prior, jax.tree.map(lambda leaf: np.asarray(leaf)[here], data.rows))
         return Blocks(jax.tree.map(lambda leaf: refill(leaf, here), flat), here.astype(np.float64))
 
-    def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Any:
+    def sums(self, prior: Any, data: Any, algorithm: Any) -> OfBlocks:
         self.check_setting(prior, algorithm)
-        return driver_of(self.session(prior, data, seed))
+        return OfBlocks(self.asking(prior, data), prior)
 
 
 def refill(leaf: np.ndarray, here: np.ndarray) -> np.ndarray:

@@ -1,10 +1,10 @@
 """Whether chains mixed: split R-hat and effective sample size, sweep by sweep."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.inference.driver import Report
+from cavity.engine.contract import Report
 
 ENOUGH = 20  # draws of each chain at a visit for which R-hat is taken of that visit alone
 LARGEST_R_HAT = 1.1  # with 25 draws a chain 1.05 is reached by chance
@@ -22,64 +22,71 @@ class Sampling(NamedTuple):
     diverging: np.ndarray  # transitions that left the region where the step size is stable
 
 
-class Mixing:
-    """Within- and between-chain variances of the visits of a sweep, and a record for each sweep."""
+class Record(NamedTuple):
+    """How the chains of one visit to a block mixed."""
 
-    def __init__(self, n_warmup: int) -> None:
-        self.n_warmup = n_warmup
-        self.visits: list[tuple[float, float]] = []
-        self.spreads: list[tuple[np.ndarray, np.ndarray]] = []
-        self.sweeps: list[tuple[float, ...]] = []
-        self.shape, self.transitions, self.diverging = (0, 0), 0, 0
+    r_hat: float  # NaN where draws are too few to tell by themselves
+    ess: float
+    within: np.ndarray | None  # variances within chains, and of their means, where draws are few
+    between: np.ndarray | None
+    shape: tuple[int, int]  # chains, and draws of each
+    transitions: int
+    diverging: int
 
-    def add(self, theta: np.ndarray, diverging: np.ndarray) -> None:
-        """The draws (block, chain, draw, D) of a visit."""
-        self.shape = theta.shape[1:3]
-        self.transitions += theta.shape[0] * self.shape[0] * (self.shape[1] + self.n_warmup)
-        self.diverging += int(np.sum(diverging))
-        for draws in theta:
-            both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=-1)
-            if not np.all(np.isfinite(both)):
-                self.visits.append((np.inf, 0.0))
-            elif self.shape[1] >= ENOUGH:
-                self.visits.append(worst(both))
-            elif self.shape[1] > 1:
-                self.spreads.append(spreads(both))
 
-    def end_sweep(self) -> None:
-        """Few draws say little about one visit: then the variances are averaged over the visits of the sweep."""
-        r_hat, ess = np.nan, np.nan
-        if self.visits:
-            r_hat, ess = np.max([v[0] for v in self.visits]), np.min([v[1] for v in self.visits])
-        elif self.spreads:
-            within, between = (np.mean(part, axis=0) for part in zip(*self.spreads, strict=True))
-            n_chains, n_draws = self.shape
-            with np.errstate(divide="ignore", invalid="ignore"):  # chains that never moved
-                r_hat = np.max(np.sqrt((n_draws - 1) / n_draws + between / within))
-                ess = n_chains * np.min(within / between)
-        if np.isnan(r_hat) and (self.visits or self.spreads):  # 0/0: nothing moved
-            r_hat, ess = np.inf, 0.0
-        self.sweeps.append((r_hat, ess, self.transitions, self.diverging))
-        self.visits, self.spreads, self.transitions, self.diverging = [], [], 0, 0
+def record_of(draws: np.ndarray, diverging: Any, n_warmup: int) -> Record:
+    """The record of draws (chain, draw, D) of a block."""
+    n_chains, n_draws = draws.shape[:2]
+    tail = (n_chains, n_draws), n_chains * (n_draws + n_warmup), int(diverging)
+    both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=-1)
+    if not np.all(np.isfinite(both)):
+        return Record(np.inf, 0.0, None, None, *tail)
+    if n_draws >= ENOUGH:
+        return Record(*worst(both), None, None, *tail)
+    within, between = spreads(both) if n_draws > 1 else (None, None)
+    return Record(np.nan, np.nan, within, between, *tail)
 
-    def report(self) -> Report | None:
-        """The record, and a complaint where the last sweep's chains disagree or often diverge."""
-        if not self.sweeps:
-            return None
-        values = Sampling(*np.array(self.sweeps).T)
-        r_hat, ess, transitions, diverging = self.sweeps[-1]
-        found = []
-        if r_hat > LARGEST_R_HAT:
-            found.append(f"chains of a block disagree, R-hat is {r_hat:.3f} with {ess:.0f} effective draws")
-        if diverging > MOST_DIVERGING * transitions or (found and diverging):
-            found.append(f"{diverging:.0f} of {transitions:.0f} transitions diverged")
-        if not found:
-            return Report(values, None)
-        message = (
-            f"In the last sweep {', and '.join(found)}. Moments of such blocks cannot be trusted: raise n_draws or "
-            "n_warmup of cavity.factors.sampled, or use sampler='nuts'."
-        )
-        return Report(values, message)
+
+def of_sweep(records: list[Record]) -> tuple[float, float, int, int]:
+    """The worst R-hat and effective sample size of a sweep, its transitions, and how many diverged.
+
+    Few draws say little about one visit: then the variances are averaged over the visits of the sweep.
+    """
+    alone = [record for record in records if not np.isnan(record.r_hat)]
+    few = [record for record in records if record.within is not None]
+    r_hat, ess = np.nan, np.nan
+    if alone:
+        r_hat, ess = np.max([record.r_hat for record in alone]), np.min([record.ess for record in alone])
+    elif few:
+        within, between = (np.mean([getattr(record, name) for record in few], axis=0) for name in ("within", "between"))
+        n_chains, n_draws = few[0].shape
+        with np.errstate(divide="ignore", invalid="ignore"):  # chains that never moved
+            r_hat = np.max(np.sqrt((n_draws - 1) / n_draws + between / within))
+            ess = n_chains * np.min(within / between)
+    if np.isnan(r_hat) and (alone or few):  # 0/0: nothing moved
+        r_hat, ess = np.inf, 0.0
+    counts = (sum(getattr(record, name) for record in records) for name in ("transitions", "diverging"))
+    return float(r_hat), float(ess), *counts
+
+
+def report_of(sweeps: tuple[tuple[float, float, int, int], ...]) -> Report:
+    """The records of all sweeps, and a complaint where the last one's chains disagree or often diverge."""
+    if not sweeps:
+        return Report()
+    values = Sampling(*np.array(sweeps).T)
+    r_hat, ess, transitions, diverging = sweeps[-1]
+    found = []
+    if r_hat > LARGEST_R_HAT:
+        found.append(f"chains of a block disagree, R-hat is {r_hat:.3f} with {ess:.0f} effective draws")
+    if diverging > MOST_DIVERGING * transitions or (found and diverging):
+        found.append(f"{diverging:.0f} of {transitions:.0f} transitions diverged")
+    if not found:
+        return Report(values)
+    message = (
+        f"In the last sweep {', and '.join(found)}. Moments of such blocks cannot be trusted: raise n_draws or "
+        "n_warmup of cavity.factors.sampled, or use sampler='nuts'."
+    )
+    return Report(values, message)
 
 
 def worst(draws: np.ndarray) -> tuple[float, float]:

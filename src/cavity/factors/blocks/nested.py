@@ -6,22 +6,21 @@ Nothing is random, and with one block it is EP on all rows. It is the limit of m
 as far as EP inside a block is exact, which for blocks of rows of a log-concave likelihood it nearly is.
 """
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from cavity import _tree as tree
 from cavity._pytree import pytree
+from cavity.engine.contract import Report
+from cavity.engine.named import ep
+from cavity.engine.result import Result
+from cavity.engine.run import quiet_fit
+from cavity.engine.update import State
 from cavity.factors.base import Factor
 from cavity.factors.blocks.base import BlockFactor, Blocks
-from cavity.factors.blocks.session import Answer, Session
-from cavity.inference.driver import Report
-from cavity.inference.named import ep
-from cavity.inference.result import ConvergenceWarning, Result
-from cavity.inference.run import fit
+from cavity.factors.blocks.sums import Answer, Asking, Question, member, stacked
 
 
 @pytree
@@ -37,8 +36,8 @@ class Nested(BlockFactor):
                 f"power must be 1 with nested(): EP inside a block sees whole likelihoods; got power={algorithm.power}."
             )
 
-    def session(self, prior: Any, data: Blocks, seed: int) -> "InnerFits":
-        return InnerFits(data, float(self.tol))
+    def asking(self, prior: Any, data: Blocks) -> "InnerFits":
+        return InnerFits(self, len(data.present))
 
 
 def nested(factor: Factor, tol: float = 1e-6) -> Nested:
@@ -53,58 +52,62 @@ def nested(factor: Factor, tol: float = 1e-6) -> Nested:
     return Nested(factor, float(tol))
 
 
-class InnerFits(Session):
-    """A fit for each visit, which starts from the sites of the block's last one."""
+class InnerFits(Asking):
+    """A fit for each visit, which starts from the sites of the block's last one.
 
-    def __init__(self, data: Blocks, tol: float) -> None:
-        self.tol = tol
-        self.last = dict[int, Result]()  # of each block, to start from
+    Beside a block are kept where its last fit ended, and whether fits for the evidence converged.
+    """
+
+    def __init__(self, factor: Nested, n_blocks: int) -> None:
+        self.factor, self.n_blocks = factor, n_blocks
         self.unsettled_aside = dict[int, int]()  # fits that did not converge at each question of the last evidence
-        here = np.asarray(data.present) > 0
-        take = lambda k: jax.tree.map(lambda leaf: np.asarray(leaf)[k][here[k]], data.rows)
-        self.rows = [take(k) for k in range(len(here))]
 
-    def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
-        fits = self.fits(factor, cavity, which)
-        self.last.update((k, replace(result, posterior=None)) for k, result in zip(which.tolist(), fits, strict=True))
-        return answers(fits, cavity)
+    def beside(self, n_blocks: int) -> np.ndarray:
+        return np.full(n_blocks, None, dtype=object)
 
-    def ask_aside(
-        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
-    ) -> Answer:
-        fits = self.fits(factor, cavity, which)
-        self.unsettled_aside[number] = sum(not result.converged for result in fits)
-        return answers(fits, cavity)
+    def ask(self, question: Question) -> tuple[Answer, Any]:
+        rows, kept = question.rows, np.array(question.rows.beside, dtype=object)
+        fits = [self.one(question, i, rows.beside[i]) for i in range(len(rows.weight))]
+        if question.aside is None:
+            for i, result in enumerate(fits):
+                kept[i] = replace(result, posterior=None)  # q is not needed to start from
+        else:
+            self.note(question, fits)
+        site = stacked([result.posterior - member(question.cavity, i) for i, result in enumerate(fits)])
+        return Answer(site, np.array([result.log_evidence for result in fits])), kept
 
-    def report(self) -> Report | None:
+    def one(self, question: Question, number: int, last: Result | None) -> Result:
+        """EP on the rows of a block."""
+        blocks = question.rows.data
+        here = blocks.present[number] > 0
+        rows = tree.map(lambda leaf: leaf[number][here], blocks.rows)
+        cavity, tol = member(question.cavity, number), float(self.factor.tol)
+        result = quiet_fit(self.factor.rows_factor, cavity, rows, ep(), tol=tol, start=last)
+        if result.ending == "interrupted":  # it kept what it had, which ends nothing but itself
+            raise KeyboardInterrupt
+        return result
+
+    def note(self, question: Question, fits: list[Result]) -> None:
+        """Count the fits for the evidence that did not converge, chunk by chunk."""
+        assert question.aside is not None
+        unsettled = sum(not result.converged for result in fits)
+        begun = question.rows.number[0] > 0
+        self.unsettled_aside[question.aside] = unsettled + (self.unsettled_aside.get(question.aside, 0) if begun else 0)
+
+    def report(self, state: State) -> Report:
         """A complaint where EP inside a block did not converge; a fit that skips rows never counts as converged."""
-        unsettled = [result for result in self.last.values() if not result.converged]
+        last = [result for part in state.beside for result in part if result is not None]
+        unsettled = [result for result in last if not result.converged]
         skipped = sum(int(result.history.skipped[-1]) for result in unsettled)
         for_evidence = max(self.unsettled_aside.values(), default=0)
         if not unsettled and not for_evidence:
-            return None
+            return Report()
         message = (
-            f"EP inside a block did not converge: in {len(unsettled)} of {len(self.rows)} blocks in the last sweep, "
+            f"EP inside a block did not converge: in {len(unsettled)} of {self.n_blocks} blocks in the last sweep, "
             f"with {skipped} rows skipped, and in {for_evidence} for the evidence. Sites of such blocks cannot be "
             "trusted. A larger tol of cavity.factors.nested, a tighter prior or rescaled features may help."
         )
-        return Report(None, message)
+        return Report(complaint=message)
 
-    def fits(self, factor: Any, cavity: Any, which: np.ndarray) -> list[Result]:
-        """A fit for each of some blocks."""
-        return [self.one(factor, jax.tree.map(lambda leaf, i=i: leaf[i], cavity), int(k)) for i, k in enumerate(which)]
-
-    def one(self, factor: Any, cavity: Any, block: int) -> Result:
-        """EP on the rows of a block. What it warns of is reported once, at the end."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            result = fit(factor.rows_factor, cavity, self.rows[block], ep(), tol=self.tol, start=self.last.get(block))
-        if result._ending == "interrupted":  # it kept what it had, which ends nothing but itself
-            raise KeyboardInterrupt
-        return replace(result, _gradient=None, _evidence_with=None)  # they hold on to its data
-
-
-def answers(fits: list[Result], cavity: Any) -> Answer:
-    """What fits say of their blocks, stacked."""
-    posterior = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(result.posterior for result in fits))
-    return Answer(posterior - cavity, jnp.asarray([result.log_evidence for result in fits]))
+    def with_factor(self, factor: Nested) -> "InnerFits":
+        return InnerFits(factor, self.n_blocks)

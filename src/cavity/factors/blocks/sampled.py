@@ -33,19 +33,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from cavity import _tree as tree
 from cavity import linalg
 from cavity._checks import is_integer, is_number
 from cavity._pytree import pytree
+from cavity.engine.boundary import call, few_sizes
+from cavity.engine.contract import Report
+from cavity.engine.update import State
 from cavity.factors.base import Factor, scalar_of_user
 from cavity.factors.blocks import chains
 from cavity.factors.blocks.base import BlockFactor, Blocks
-from cavity.factors.blocks.chain_diagnostics import Mixing
+from cavity.factors.blocks.chain_diagnostics import of_sweep, record_of, report_of
 from cavity.factors.blocks.chains import Draws, Plan
-from cavity.factors.blocks.session import Answer, Session
+from cavity.factors.blocks.sums import Answer, Asking, Question
 from cavity.families import DiagonalGaussian, Gaussian
 
 TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit
-LAST_KEY = 2**32 - 1
+LAST_SWEEP = 2**32 - 1
 NO_OWN_SITES = (
     "blocks that share a site say what it should be by a natural-gradient step, which is not the own site that log Z "
     "needs of each. Fit with evidence=False, or use cavity.ep() or parallel_ep(), or step=None and more draws."
@@ -81,8 +85,8 @@ class Sampled(BlockFactor):
                 f"{self.plan.n_chains * self.plan.n_draws}. For fewer give a step: sampled(factor, n_draws, step=0.1)."
             )
 
-    def session(self, prior: Any, data: Blocks, seed: int) -> "Visits":
-        return Visits(prior, data, self.plan, seed, own_sites=self.step is None)
+    def asking(self, prior: Any, data: Blocks) -> "Drawing":
+        return Drawing(self, prior)
 
 
 def sampled(
@@ -134,43 +138,62 @@ class ByLogLik(Factor):
         raise ValueError("factor must be used by sampled(): it has a log_lik only.")
 
 
-class Visits(Session):
-    """The random numbers of a fit, the step size of each block, and how well its chains mixed."""
+class Drawing(Asking):
+    """Draws for each visit. Beside a block are kept its step size, and how the chains of its visits mixed."""
 
-    def __init__(self, prior: Any, data: Blocks, plan: Plan, seed: int, own_sites: bool) -> None:
-        self.no_own_sites = None if own_sites else NO_OWN_SITES
-        n_blocks, dim = len(data.present), len(prior.shift)
-        self.plan, self.key, self.n_asked = plan, jax.random.key(seed), 0
-        self.data = jax.tree.map(np.asarray, data)
-        self.step_size = np.full(n_blocks, dim**-0.25)
-        self.mixing = Mixing(plan.n_warmup)
+    def __init__(self, factor: Sampled, prior: Any) -> None:
+        self.factor, self.prior = factor, prior
+        self.no_own_sites = None if factor.step is None else NO_OWN_SITES
 
-    def ask(self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float) -> Answer:
-        self.n_asked += 1
-        answer, draws = self.draw(self.n_asked, factor, q, cavity, site, which, power)
-        error = np.nan_to_num(np.asarray(draws.accepted)) - TARGET
-        self.step_size[which] = np.clip(self.step_size[which] * np.exp(error), 1e-3, 1.0)
-        self.mixing.add(np.asarray(draws.theta), np.asarray(draws.diverging))
-        return answer
+    def beside(self, n_blocks: int) -> dict[str, np.ndarray]:
+        return {
+            "step_size": np.full(n_blocks, len(self.prior.shift) ** -0.25),
+            "visits": np.full(n_blocks, None, dtype=object),  # of the last sweep: its number, and their records
+        }
 
-    def ask_aside(
-        self, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float, number: int
-    ) -> Answer:
-        # visits count up from one; the evidence counts down from the largest number, which they never reach
-        return self.draw(LAST_KEY - number, factor, q, cavity, site, which, power)[0]
+    def ask(self, question: Question) -> tuple[Answer, Any]:
+        rows, kept = question.rows, question.rows.beside
+        answer, draws = self.draw(question)
+        if question.aside is not None:
+            return answer, kept
+        error = np.nan_to_num(draws.accepted) - TARGET
+        step_size = np.clip(kept["step_size"] * np.exp(error), 1e-3, 1.0)
+        visits = np.full(len(rows.weight), None, dtype=object)
+        for i, before in enumerate(kept["visits"]):
+            sweep = question.setting.sweep
+            earlier = before[1] if before is not None and before[0] == sweep else ()
+            visits[i] = sweep, (*earlier, record_of(draws.theta[i], draws.diverging[i], self.factor.plan.n_warmup))
+        return answer, {"step_size": step_size, "visits": visits}
 
-    def draw(
-        self, number: int, factor: Any, q: Any, cavity: Any, site: Any, which: np.ndarray, power: float
-    ) -> tuple[Answer, Draws]:
+    def draw(self, question: Question) -> tuple[Answer, Draws]:
         """Answers with the random numbers of a question, and nothing learned from them."""
-        key, data = jax.random.fold_in(self.key, number), jax.tree.map(lambda leaf: leaf[which], self.data)
-        return visit(factor, key, q, cavity, log_partitions(cavity), site, data, self.step_size[which], power)
+        rows, (power, seed, sweep) = question.rows, question.setting
+        n = len(rows.weight)
+        size = few_sizes(n)
+        fill = lambda leaf: np.concatenate([leaf, np.broadcast_to(leaf[:1], (size - n, *leaf.shape[1:]))])
+        wide = lambda leaf: np.concatenate([leaf, np.repeat(leaf[:, :1], few_sizes(leaf.shape[1]) - leaf.shape[1], 1)], 1)
+        present = np.pad(rows.data.present, ((0, 0), (0, few_sizes(rows.data.present.shape[1]) - rows.data.present.shape[1])))
+        data = Blocks(tree.map(wide, rows.data.rows), present)
+        cavity, site, data = tree.map(fill, (question.cavity, question.site, data))
+        # visits have keys by sweep and block; questions for the evidence count down from the last sweep there can be
+        moment = sweep if question.aside is None else LAST_SWEEP - question.aside
+        numbers = np.pad(np.asarray(rows.number), (0, size - n), mode="edge").astype(np.uint32)
+        step_size = fill(rows.beside["step_size"])
+        totals = call(log_partitions, cavity)
+        given = question.q, cavity, totals, site, data, step_size
+        answer, draws = call(visit, self.factor, seed, moment, numbers, *given, power=power)
+        return tree.map(lambda leaf: leaf[:n], (answer, draws))
 
-    def end_sweep(self) -> None:
-        self.mixing.end_sweep()
+    def end_sweep(self, state: State) -> State:
+        visits = [records for part in state.beside for _, records in filter(None, part["visits"])]
+        record = of_sweep([record for records in visits for record in records])
+        return state._replace(inner=(*(state.inner or ()), record))
 
-    def report(self) -> Any:
-        return self.mixing.report()
+    def report(self, state: State) -> Report:
+        return report_of(state.inner or ())
+
+    def with_factor(self, factor: Sampled) -> "Drawing":
+        return Drawing(factor, self.prior)
 
 
 @jax.jit
@@ -181,7 +204,8 @@ def log_partitions(cavity: Any) -> Array:
 
 @partial(jax.jit, static_argnames="power")
 def visit(
-    factor: Sampled, key: Array, q: Any, cavity: Any, total: Array, site: Any, data: Any, step_size: Array, power: float
+    factor: Sampled, seed: Array, moment: Array, numbers: Array, q: Any, cavity: Any, total: Array, site: Any, data: Any,
+    step_size: Array, power: float,
 ) -> tuple[Answer, Draws]:
     """Draws of some blocks' tilted distributions, and the sites that follow."""
 
@@ -198,7 +222,9 @@ def visit(
             return Answer((1 / power) * (matched(q, theta) - cavity), log_mean), draws
         return Answer(site + (factor.step / power) * natural_gradient(q, theta), log_mean), draws
 
-    return jax.vmap(one)(jax.random.split(key, len(step_size)), cavity, total, site, data, step_size)
+    key = jax.random.fold_in(jax.random.key(seed), moment)
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(numbers)
+    return jax.vmap(one)(keys, cavity, total, site, data, step_size)
 
 
 def matched(q: Any, theta: Array) -> Any:

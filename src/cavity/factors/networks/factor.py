@@ -209,10 +209,10 @@ class Network(Factor):
                     f"prior[{key!r}] must be a Gamma over one number, with a shape above 1; got {parts[key]}."
                 )
 
-    def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Any:
-        from cavity.factors.networks.driver import driver_of  # which imports Numba, if it is there
+    def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
+        from cavity.factors.networks.sums import OfNetwork  # which imports Numba, if it is there
 
-        return driver_of(self, algorithm, seed)
+        return OfNetwork(self, prior, algorithm)
 
 
 def through(weight: Array, spread: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
