@@ -24,7 +24,6 @@ LAYERS = [
     "quadrature",
     "families",
     "inference",
-    "engine",
     "factors",
     "estimators",
     "diagnostics",

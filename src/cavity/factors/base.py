@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -40,11 +39,6 @@ class Factor(abc.ABC):
         good = q.is_proper()
         return jax.tree.map(lambda _: good, q)
 
-    def sum_of_sites(self, cavity: Any, data: Any, weight: Array, power: float) -> Any:
-        """Σ_n w_n λ̂_n over rows that see one cavity."""
-        sites = jax.vmap(lambda datum: self.site(cavity, datum, power))(data)
-        return jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), sites)
-
     def check(self, prior: Any, data: Any) -> Any:
         """The data as float64 arrays, or a ValueError that names the argument. Factors add what they know."""
         return as_rows(data)
@@ -57,16 +51,8 @@ class Factor(abc.ABC):
         """The same factor with sites that JAX can differentiate in reverse; itself unless they are found by search."""
         return self
 
-    def kernel(self, prior: Any) -> Any:
-        """A structured implementation of the sweep for this prior, or None: see `cavity.inference.kernel`."""
-        return None
-
-    def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Any:
-        """Another way to run a fit, or None: see `cavity.inference.driver`. `own` is whether each datum has a site."""
-        return None
-
     def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
-        """How chunks of rows are summed, or None to leave it to automatic differentiation: see `cavity.engine`."""
+        """How chunks of rows are summed (`cavity.inference.contract.Sums`), or None: by automatic differentiation."""
         return None
 
     def log_lik(self, theta: Any, datum: Any) -> Array:

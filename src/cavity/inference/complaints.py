@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
+from cavity import _tree as tree
 from cavity.families.base import is_shape
 from cavity.inference.evidence import Evidence
 from cavity.inference.problem import Problem
@@ -27,7 +27,7 @@ def complaints(
         found.append((ConvergenceWarning, message))
     if history.skipped[-1] > 0:
         message = (
-            f"{history.skipped[-1]} of {len(problem.slots.of_row)} data were skipped in the last sweep because their "
+            f"{history.skipped[-1]} of {problem.n_rows} data were skipped in the last sweep because their "
             "cavity or tilted distribution was improper; the posterior does not reflect them. A power below 1, a "
             "tighter prior or rescaled features may help."
         )
@@ -47,7 +47,7 @@ def complaints(
         message = f"log_evidence is unreliable: {reason}. Do not compare models by it; cavity.ep() may do better."
         found.append((ConvergenceWarning, message))
     repeated = problem.slots.n_sites == 0 and n_sweeps > 1
-    if repeated or is_collapsing(entropy_per_unit(history) / n_parameters(problem.model.prior)):
+    if repeated or is_collapsing(entropy_per_unit(history) / n_parameters(problem.prior)):
         message = (
             "The posterior's variance has shrunk sweep after sweep with no sign of stopping: data are counted "
             "more than once. Stop ADF after one pass (max_sweeps=1), or use cavity.sep(), which remembers."
@@ -58,7 +58,7 @@ def complaints(
 
 def n_parameters(prior: Any) -> int:
     """How many numbers θ has."""
-    shapes = jax.tree.leaves(prior.event_shape(), is_leaf=is_shape)
+    shapes = tree.leaves(prior.event_shape(), is_leaf=is_shape)
     return int(sum(np.prod(shape, dtype=int) for shape in shapes))
 
 

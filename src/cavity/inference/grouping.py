@@ -10,27 +10,28 @@ A change r of natural parameters is known here by its values ⟨r, T(θ)⟩ at d
 variance is the squared length of r in Fisher's metric, for any family and with no matrix of that size.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from cavity.families.base import dot
+from cavity import _tree as tree
+from cavity.families.base import dot, is_family
+from cavity.families.product import as_family
 from cavity.inference import memory
-from cavity.inference.chunks import CHUNK
-from cavity.inference.driver import on_device
-from cavity.inference.evidence import average_of_estimates
-from cavity.inference.kernel import Kernel, Model
-from cavity.inference.memory import Plan
-from cavity.inference.problem import Problem
+from cavity.inference.contract import Setting
+from cavity.inference.loop import Limits, Loop
+from cavity.inference.named import Algorithm, aep
+from cavity.inference.result import Progress, Result
+from cavity.inference.resume import begun_at
+from cavity.inference.sweep import first_state
+from cavity.inference.update import State
+from cavity.inference.walk import Walk, joined
 
 ENOUGH = 0.05  # posterior standard deviations that nobody misses: a KL divergence of about 0.001
 WORTH = 0.9  # groups must leave less than this part of the squared error of one site
 DRAWS, FEWEST_DRAWS, NUMBERS = 128, 16, 2**24  # of θ; fewer where rows times draws would be more numbers than this
 RESTARTS, LLOYD = 5, 50  # of k-means, and the most steps of each
+SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE = 50, 1e-3  # before groups are found; at most, and how still q must be
 
 
 class Grouping(NamedTuple):
@@ -40,25 +41,58 @@ class Grouping(NamedTuple):
     error: float  # posterior standard deviations by which sharing sites within groups is predicted to move q
 
 
-def find(problem: Problem, q: Any, site: Any, most: int, power: float, seed: int) -> Grouping:
+def grouped(walk: Walk, algorithm: Algorithm, limits: Limits, start: Any) -> tuple[Walk, Progress | None, float]:
+    """The walk with groups: those of a result to go on from, or groups found after some sweeps with one shared site.
+
+    Also where to begin, with that site in each group, and the error that is left; None to begin as any other fit.
+    """
+    problem = walk.problem
+    if isinstance(start, Result):
+        expected = problem.n_rows if problem.kept is None else len(problem.kept)
+        if start.groups is None or len(start.groups) != expected:
+            raise ValueError("start must be a result for the same data and algorithm; its groups are of other rows.")
+        labels = start.groups if problem.kept is None else start.groups[problem.kept]
+        return Walk(problem.with_groups(labels, start.n_sites), walk.threads), None, start.sharing_error
+    walk.sums.programs()  # a ValueError for data in blocks
+    if min(int(algorithm.n_sites), problem.n_rows - 1) <= 1:
+        return walk, None, float("nan")
+    few = limits._replace(
+        max_sweeps=min(limits.max_sweeps, SWEEPS_WITH_ONE_SITE), tol=TOL_WITH_ONE_SITE, evidence=False
+    )
+    begun = Progress.at(first_state(walk, limits.seed))
+    if start is not None:
+        begun = begun_at(walk, aep(algorithm.power), begun.state, start if is_family(start) else as_family(start))
+    loop = Loop(walk, aep(algorithm.power), few, begun)
+    loop.settle()
+    state = loop.progress.state
+    labels, error = find(walk, state, int(algorithm.n_sites), algorithm.power, limits.seed)
+    walk = Walk(problem.with_groups(labels, int(labels.max()) + 1), walk.threads)
+    sites = tree.map(lambda leaf: np.repeat(leaf, len(walk.slots.counts), axis=0), state.sites)
+    first = first_state(walk, limits.seed)
+    q = first.prior + walk.total(sites)
+    return walk, Progress.at(first._replace(q=q, sites=sites)), error
+
+
+def find(walk: Walk, state: State, most: int, power: float, seed: int) -> Grouping:
     """A label for each row, for at most `most` groups; all zero where one shared site is enough, or none helps.
 
-    q is the approximation with one shared site, near its fixed point.
+    The state is that with one shared site, near its fixed point.
     """
-    n = len(problem.weight)
+    weight = walk.problem.every_weight
+    n, labels = len(weight), np.zeros(len(weight), dtype=int)
     most = min(most, n - 1)
-    labels = np.zeros(n, dtype=int)
     rng = np.random.default_rng([seed, 2])
-    draws = draws_of(q, jax.random.key(int(rng.integers(2**31))), int(np.clip(NUMBERS // n, FEWEST_DRAWS, DRAWS)))
-    errors = np.asarray(errors_of_sharing(problem.kernel, q, site, problem.model, draws, power))
-    total = problem.weight @ errors
+    number = int(np.clip(NUMBERS // n, FEWEST_DRAWS, DRAWS))
+    draws = draws_of(state.q, int(rng.integers(2**31)), number)
+    errors = centred(walk.errors(state, draws, Setting(power)))
+    total = weight @ errors
     error = remains = length(total)
     least = WORTH**0.5 * error
     for n_groups in ladder(most):
         if remains < ENOUGH:
             break
-        found = clusters(rng, errors, problem.weight, n_groups)
-        remains = length(total - effect(problem, site, found, most, draws, power))
+        found = clusters(rng, errors, weight, n_groups)
+        remains = length(total - effect(walk, state, found, draws, power))
         if remains < least:  # and not where it is not a number
             labels, error, least = found, remains, remains
     return Grouping(labels, error)
@@ -69,17 +103,16 @@ def ladder(most: int) -> list[int]:
     return [2**i for i in range(1, most.bit_length()) if 2**i < most] + [most]
 
 
-@partial(jax.jit, static_argnames="number")
-def draws_of(q: Any, key: Array, number: int) -> Any:
+def draws_of(q: Any, seed: int, number: int) -> Any:
     """Draws of θ, stacked."""
-    return jax.vmap(q.draw)(jax.random.split(key, number))
+    import jax
+
+    return q.sample(jax.random.key(seed), (number,))
 
 
-@partial(jax.jit, static_argnames=("kernel", "power"))
-def errors_of_sharing(kernel: Kernel, q: Any, site: Any, model: Model, draws: Any, power: float) -> Array:
-    """r_n at the draws, a line for each row of the data."""
-    values = kernel.errors_of_sharing(q, site, model, draws, power=power)
-    return values - jnp.mean(values, axis=1, keepdims=True)
+def centred(values: np.ndarray) -> np.ndarray:
+    """Values at draws, less their mean over the draws."""
+    return values - values.mean(axis=-1, keepdims=True)
 
 
 def length(values: np.ndarray) -> float:
@@ -87,32 +120,34 @@ def length(values: np.ndarray) -> float:
     return float(np.sqrt(values @ values / (len(values) - 1)))
 
 
-def effect(problem: Problem, site: Any, labels: np.ndarray, most: int, draws: Any, power: float) -> np.ndarray:
-    """How q would move if these groups had their own sites: the part of Σ w_n r_n that they take care of, at the draws.
-
-    Every grouping is laid out in arrays of the same shape, so that the program is compiled once.
-    """
-    slots = memory.assign(labels, most, problem.weight)
-    plan = memory.plan(np.random.default_rng(0), slots, min(CHUNK, len(labels)), replace=False)
-    n_batches = -(-len(labels) // CHUNK) + most
-    rows = np.full((n_batches, plan.rows.shape[1]), len(labels))
-    rows[: len(plan.rows)] = plan.rows
-    plan = on_device(Plan(rows, np.pad(plan.slot, (0, n_batches - len(plan.slot)))))
-    kernel, model = problem.kernel, problem.with_slots(slots).model
-    sites = jax.tree.map(lambda leaf: jnp.multiply.outer(slots.counts > 0, leaf), site)  # none in empty slots
-    sites = averages(kernel, model, sites, plan, power)  # of the same estimates, within each group
-    move = kernel.total(averages(kernel, model, sites, plan, power) - sites, model)
-    values = np.asarray(values_at(draws, move))
-    return values - values.mean()
+def effect(walk: Walk, state: State, labels: np.ndarray, draws: Any, power: float) -> np.ndarray:
+    """How q would move if these groups had their own sites: the part of Σ w r that they take care of, at the draws."""
+    walk = Walk(walk.problem.with_groups(labels, int(labels.max()) + 1), walk.threads)
+    slots, site = walk.slots, tree.map(lambda leaf: leaf[0], state.sites)
+    sites = tree.map(lambda leaf: np.multiply.outer(np.ones(len(slots.counts)), leaf), site)
+    sites = averages(walk, state, sites, power)  # of the same estimates, within each group
+    move = memory.total(averages(walk, state, sites, power) - sites, slots.counts)
+    return centred(values_at(draws, move))
 
 
-averages = jax.jit(average_of_estimates, static_argnames=("kernel", "power"))
+def averages(walk: Walk, state: State, sites: Any, power: float) -> Any:
+    """The mean own-site estimate in each slot, which is what averaged EP puts there."""
+    state = state._replace(q=state.prior + walk.total(sites), sites=sites)
+    found = []
+    for slot in range(len(walk.slots.counts)):
+        view = walk.view(state, slot, power)
+        parts = range(len(walk.problem.source.parts))
+        some = [walk.estimates(view, walk.rows(p), walk.slots.rows_of(slot, p), Setting(power)) for p in parts]
+        total = some[0] if len(some) == 1 else joined(*some)
+        found.append((1 / total.weight if total.weight > 0 else 0.0) * total.total)
+    return tree.map(lambda *leaves: np.stack(leaves), *found)
 
 
-@jax.jit
-def values_at(draws: Any, move: Any) -> Array:
+def values_at(draws: Any, move: Any) -> np.ndarray:
     """⟨move, T(θ)⟩ at each draw."""
-    return jax.lax.map(lambda theta: dot(move, move.statistics(theta)), draws)
+    n = len(tree.leaves(draws)[0])
+    at = lambda i: tree.map(lambda leaf: leaf[i], draws)
+    return np.array([float(dot(move, move.statistics(at(i)))) for i in range(n)])
 
 
 def clusters(rng: np.random.Generator, errors: np.ndarray, weight: np.ndarray, n_groups: int) -> np.ndarray:

@@ -1,11 +1,10 @@
-"""What a sweep did to q."""
+"""What a sweep did to q. Families with a host form are read by NumPy, others by compiled programs."""
 
 from typing import Any, NamedTuple
 
-import jax
-from jax import Array
+import numpy as np
 
-from cavity.families.base import dot
+from cavity import _tree as tree
 
 
 class Moved(NamedTuple):
@@ -17,30 +16,26 @@ class Moved(NamedTuple):
     proper: bool
 
 
-@jax.jit
-def distance_of(new: Any, reference: Any) -> Array:
-    """How far q is from a reference, in posterior standard deviations."""
-    return new.distance(reference)
-
-
-@jax.jit
-def entropy_of(q: Any) -> tuple[Array, Array]:
-    """The entropy of q, and whether q is proper."""
-    return q.entropy(), q.is_proper()
-
-
-@jax.jit
-def along(new: Any, old: Any, q: Any) -> Array:
-    """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
-    return dot(new - old, q.moments())
-
-
 def measure(reference: Any, before: Any, old: Any, new: Any) -> Moved:
-    """What the sweep from `old` to `new` did, after one from `before` to `old`.
+    """What the sweep from `old` to `new` did, after one from `before` to `old`."""
+    reads = reads_of(new)
+    if not bool(reads.is_proper(new)):
+        return Moved(np.inf, float("nan"), False, False)
+    turned = float(reads.along(new, old, old)) < float(reads.along(new, old, before))
+    return Moved(float(reads.distance(new, reference)), float(reads.entropy(new)), turned, True)
 
-    One program after the other: together they would hold a dozen matrices of the size of q's precision.
-    """
-    distance = float(distance_of(new, reference))
-    entropy, proper = map(float, entropy_of(new))
-    turned = float(along(new, old, old)) < float(along(new, old, before))
-    return Moved(distance, entropy, turned, bool(proper))
+
+def inner_products(q: Any, moves: list[Any], at_most: int) -> np.ndarray:
+    """⟨r_i, r_j⟩ = r_iᵀ ∇²A(q) r_j of some moves of q."""
+    filled = [*moves, *[0.0 * moves[0]] * (at_most - len(moves))]  # one shape, compiled once
+    stack = tree.map(lambda *leaves: np.stack(leaves), *filled)
+    return np.asarray(reads_of(q).products(q, stack))[: len(moves), : len(moves)]
+
+
+def reads_of(q: Any) -> Any:
+    """The module that reads members of q's family."""
+    if q.has_host_form():
+        from cavity.inference import host_reads as reads
+    else:
+        from cavity.inference import traced_reads as reads  # type: ignore[no-redef]
+    return reads

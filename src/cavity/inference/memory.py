@@ -1,111 +1,120 @@
-"""What is remembered of the data: slots, counts and the order of visits. The only file that knows K.
+"""What is remembered of the data: slots, and how many data each stands for. The only file that knows K.
 
 Every datum points at a slot. Data that point at the same slot share its site λ_k, and W_k is how many they are
 (weights are counts). K = N gives each datum its own slot (EP), K = 1 one slot for all (SEP), K groups lie between
-(DSEP). A slot past the last is remembered nowhere: that is K = 0 (ADF), for which one unaddressed slot is kept
-because JAX cannot gather from an empty stack.
+(DSEP). A slot past the last is remembered nowhere: that is K = 0 (ADF), for which one unaddressed slot is kept.
+
+Stacks of sites are NumPy's between chunks, and JAX's where batches are scanned inside a compiled program: reads and
+writes are for both. On the host a write changes the stack in place, so that a sweep works on a copy of its own.
 """
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
+
+from cavity import _tree as tree
+from cavity._array import is_jax, namespace
 
 
 class Slots(NamedTuple):
     """How data are assigned to sites."""
 
-    of_row: np.ndarray  # (N,) slot of each datum
-    counts: np.ndarray  # (max(K, 1),) W_k, the total weight of a slot's data
     n_sites: int  # K
     own: bool  # whether every datum has a slot to itself
+    counts: np.ndarray  # (max(K, 1),) W_k, the total weight of a slot's data; one number where they are the rows' own
+    of_row: tuple[np.ndarray, ...] | None = None  # slot of each row, a part after the other, where several are shared
+
+    @property
+    def nowhere(self) -> bool:
+        """Whether nothing is remembered."""
+        return self.n_sites == 0
+
+    @property
+    def first(self) -> int:
+        """The slot of all data where they share one; past the last where there is none."""
+        return 1 if self.nowhere else 0
+
+    def visited(self) -> list[int]:
+        """The slots that have any data."""
+        if self.of_row is None:
+            return [self.first]
+        return np.flatnonzero(sum(np.bincount(rows, minlength=self.n_sites) for rows in self.of_row)).tolist()
+
+    def rows_of(self, slot: int, part: int) -> Any:
+        """The rows of a slot in a part: all of them, as a slice, where there is one slot only."""
+        return slice(None) if self.of_row is None else np.flatnonzero(self.of_row[part] == slot)
 
 
-class Plan(NamedTuple):
-    """The visits of one sweep, as arrays. Rows equal to N are padding and weigh nothing."""
+def assign(groups: np.ndarray | None, n_sites: int, sizes: list[int], weight: np.ndarray | None) -> Slots:
+    """Slots for K = 0, K = N, or K groups given by labels (one group when there are no labels).
 
-    rows: Any  # (B, M) data of each batch
-    slot: Any  # (B,) one slot for a whole batch, or (B, M) one for each row
-
-
-def assign(groups: np.ndarray | None, n_sites: int, weight: np.ndarray) -> Slots:
-    """Slots for K = 0, K = N, or K groups given by labels (one group when there are no labels)."""
-    n = len(weight)
-    if n_sites == 0:
-        return Slots(np.ones(n, dtype=int), np.ones(1), 0, own=False)
-    if n_sites == n and (groups is None or len(np.unique(groups)) == n):
-        return Slots(np.arange(n), weight, n, own=True)
-    of_row = np.zeros(n, dtype=int) if groups is None else groups
-    return Slots(of_row, np.bincount(of_row, weight, minlength=n_sites), n_sites, own=False)
-
-
-def plan(rng: np.random.Generator, slots: Slots, batch_size: int | None, replace: bool) -> Plan:
-    """One sweep in batches of `batch_size` rows (all of a slot's rows where None), each within one slot.
-
-    Rows are permuted, or drawn with replacement; batches of several groups are interleaved at random.
+    `sizes` are the numbers of rows in the parts of the source.
     """
-    n = len(slots.of_row)
-    if slots.own or slots.n_sites <= 1:
-        rows = in_batches(visits(rng, np.arange(n), batch_size, replace), batch_size or n, n)
-        return Plan(rows, rows if slots.own else np.full(len(rows), slots.of_row[0]))
-    order = np.argsort(slots.of_row, kind="stable")
-    members = np.split(order, np.cumsum(np.bincount(slots.of_row, minlength=slots.n_sites))[:-1])
-    width = batch_size or max(len(m) for m in members)
-    parts = [in_batches(visits(rng, m, batch_size, replace), width, n) for m in members]
-    rows = np.concatenate(parts)
-    slot = np.repeat(np.arange(slots.n_sites), [len(p) for p in parts])
-    mixed = rng.permutation(len(rows))
-    return Plan(rows[mixed], slot[mixed])
+    n_rows = sum(sizes)
+    total = float(n_rows if weight is None else weight.sum())
+    if n_sites == 0:
+        return Slots(0, own=False, counts=np.ones(1))
+    if n_sites == n_rows and (groups is None or len(np.unique(groups)) == n_rows):
+        return Slots(n_rows, own=True, counts=np.array([total]))
+    if groups is None or n_sites == 1:
+        return Slots(n_sites, own=False, counts=np.array([total]))
+    counts = np.bincount(groups, weight, minlength=n_sites).astype(float)
+    by_part = tuple(np.split(groups, np.cumsum(sizes)[:-1]))
+    return Slots(n_sites, own=False, counts=np.where(counts > 0, counts, 1.0), of_row=by_part)  # empty: never visited
 
 
-def part_of_site(slots: Slots, weight: np.ndarray, plan: Plan) -> np.ndarray:
-    """The weight of each batch as a part of its site's (of all data, for K = 0); one where each datum has its own."""
-    if slots.own:
-        return np.ones(len(plan.rows))
-    total = slots.counts[plan.slot] if slots.n_sites else weight.sum()
-    return np.append(weight, 0.0)[plan.rows].sum(1) / total
-
-
-def visits(rng: np.random.Generator, rows: np.ndarray, batch_size: int | None, replace: bool) -> np.ndarray:
-    """The order in which a slot's rows are seen; a batch that holds all of them has no order."""
-    if replace:
-        return rng.choice(rows, len(rows))
-    return rows if batch_size is None or batch_size >= len(rows) else rng.permutation(rows)
-
-
-def in_batches(rows: np.ndarray, size: int, padding: int) -> np.ndarray:
-    """Rows in batches of equal size, the last filled up with the padding index."""
-    n_batches = -(-len(rows) // size)
-    return np.pad(rows, (0, n_batches * size - len(rows)), constant_values=padding).reshape(n_batches, size)
-
-
-def read(sites: Any, slot: Array) -> Any:
-    """λ_k for a slot, or one for each of several; zero for a slot past the last."""
-    return jax.tree.map(lambda stack: stack.at[slot].get(mode="fill", fill_value=0), sites)
-
-
-def weight_of(weight: Array, rows: Array) -> Array:
-    """w_n of the given rows; zero for padding."""
-    return jnp.asarray(weight).at[rows].get(mode="fill", fill_value=0)
-
-
-def count_of(count: Array, slot: Array) -> Array:
-    """W_k of a slot; one for a slot past the last, whose share is dropped anyway."""
-    return jnp.asarray(count).at[slot].get(mode="fill", fill_value=1)
-
-
-def present(count: Array) -> Array:
+def present(count: Any) -> Any:
     """How much of a site a cavity may remove: one copy, or what there is where its data weigh less than one."""
-    return jnp.minimum(jnp.asarray(count, dtype=float), 1.0)
+    return namespace(count).minimum(count, 1.0)
 
 
-def file(sites: Any, slot: Array, change: Any) -> Any:
-    """Add to λ_k; a slot past the last remembers nothing."""
-    return jax.tree.map(lambda stack, leaf: stack.at[slot].add(leaf, mode="drop"), sites, change)
+def read(sites: Any, slot: Any) -> Any:
+    """λ_k of some slots, stacked; zero for a slot past the last."""
+    return tree.map(lambda stack: _read(stack, slot), sites)
 
 
-def total(sites: Any, count: Array) -> Any:
+def _read(stack: Any, slot: Any) -> Any:
+    if is_jax(stack, slot):
+        return stack.at[slot].get(mode="fill", fill_value=0)
+    inside = slot < len(stack)
+    return stack[slot] if np.all(inside) else np.where(lifted(inside, stack), stack[np.where(inside, slot, 0)], 0.0)
+
+
+def file(sites: Any, slot: Any, change: Any) -> Any:
+    """Add to λ_k of some slots, no two alike; a slot past the last remembers nothing."""
+    return tree.map(lambda stack, leaf: _file(stack, slot, leaf), sites, change)
+
+
+def _file(stack: Any, slot: Any, change: Any) -> Any:
+    if is_jax(stack, slot, change):
+        return stack.at[slot].add(change, mode="drop")
+    inside = slot < len(stack)
+    stack[slot[inside]] += change[inside]
+    return stack
+
+
+def count_of(counts: Any, slot: Any) -> Any:
+    """W_k of some slots; one for a slot past the last, whose share is dropped anyway."""
+    if is_jax(counts, slot):
+        return counts.at[slot].get(mode="fill", fill_value=1)
+    return np.where(slot < len(counts), counts[np.minimum(slot, len(counts) - 1)], 1.0)
+
+
+def times(scale: Any, stack: Any) -> Any:
+    """Every member of a stack times a number of its own."""
+    return tree.map(lambda leaf: lifted(scale, leaf) * leaf, stack)
+
+
+def lifted(values: Any, leaf: Any) -> Any:
+    """One value for each member of a stack, in the shape that broadcasts against the stack."""
+    return values.reshape(values.shape + (1,) * (leaf.ndim - values.ndim))
+
+
+def summed(stack: Any) -> Any:
+    """The sum of a stack's members."""
+    return tree.map(lambda leaf: leaf.sum(0), stack)
+
+
+def total(sites: Any, counts: Any) -> Any:
     """Σ_k W_k λ_k, the second term of equation (1)."""
-    return jax.tree.map(lambda stack: jnp.tensordot(count, stack, 1), sites)
+    return tree.map(lambda stack: namespace(stack).tensordot(counts, stack, 1), sites)

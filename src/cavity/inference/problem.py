@@ -1,108 +1,157 @@
-"""A fit before it starts: what the user gave, checked, and laid out for the engine."""
+"""A fit before it starts: what the user gave, checked, and laid out for the walk."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from cavity import _tree as tree
 from cavity._checks import as_numbers, is_integer, is_number
 from cavity.families.product import as_family
-from cavity.inference import kernel as general
 from cavity.inference import memory
-from cavity.inference.driver import COMPILED, Driver
-from cavity.inference.kernel import Kernel, Model
+from cavity.inference.contract import Factor, Sums, missing_member
 from cavity.inference.memory import Slots
 from cavity.inference.named import ALL, Algorithm
+from cavity.inference.source import Arrays
 
 
 class Problem(NamedTuple):
-    """A fit ready to start: everything checked, on the device, and in the coordinates that suit it."""
+    """A fit ready to start: everything checked, and in the coordinates that suit it."""
 
-    model: Model
-    kernel: Kernel
+    factor: Any
+    prior: Any
+    source: Any
+    weight: tuple[np.ndarray, ...] | None  # of each row, a part after the other; None where all weigh one
     slots: Slots
-    weight: np.ndarray
+    sums: Sums
     lift: Callable[[Any], Any] | None  # a site from the coordinates of the fit to the user's, where they differ
     given: tuple[Any, Any]  # prior and data in the user's coordinates
-    driver: Driver
-    kept: np.ndarray  # which of the user's rows these are: those that weigh something
+    kept: np.ndarray | None  # which of the user's rows these are: those that weigh something; None for all
 
     @classmethod
     def of(cls, factor: Any, prior: Any, data: Any, algorithm: Any, weights: Any, seed: int) -> "Problem":
         """Check what the user gave."""
-        if not isinstance(algorithm, Algorithm):
-            raise ValueError(f"algorithm must be one of cavity.ep(), cavity.sep(), …; got {algorithm!r}.")
-        if not all(hasattr(factor, name) for name in ("log_mean", "site", "check")) or isinstance(factor, type):
-            raise ValueError(f"factor must be a factor, such as cavity.factors.probit(); got {factor!r}.")
-        try:
-            prior = as_family(prior)
-        except TypeError as error:
-            raise ValueError(f"prior must be an exponential family, such as cavity.Gaussian: {error}") from None
-        if not bool(prior.is_proper()):
-            raise ValueError("prior must be a proper distribution; got parameters that are not finite or out of range.")
+        check_algorithm(algorithm)
+        check_factor(factor)
+        prior = check_prior(prior)
         data = factor.check(prior, data)
         weight, data, kept = check_weights(weights, data)
-        slots = assign(algorithm, weight, kept, seed)
+        n_rows = len(tree.leaves(data)[0])
         given = prior, data
         prior, data, lift = factor.simplify(prior, data)
-        kernel = factor.kernel(prior) or general.GENERAL
-        driver = factor.driver(prior, data, algorithm, slots.own, seed) or COMPILED
-        with jax.enable_x64(True):
-            count = np.where(slots.counts > 0, slots.counts, 1.0)  # an empty group has a site that is never visited
-            model = Model(factor, prior, data, weight, slots.of_row.astype(np.int32), count)
-            model = jax.tree.map(jnp.asarray if driver.on_device else np.asarray, model)
-            return cls(model, kernel, slots, weight, lift, given, driver, kept)
+        source = Arrays.of(data)
+        sizes = [part.n_rows for part in source.parts]
+        slots = assign(algorithm, sizes, weight, kept, seed)
+        by_part = None if weight is None else tuple(np.split(weight, np.cumsum(sizes)[:-1]))
+        sums = factor.sums(prior, data, algorithm) or derived(factor, prior)
+        assert n_rows == sum(sizes)
+        return cls(factor, prior, source, by_part, slots, sums, lift, given, kept)
 
-    def with_slots(self, slots: Slots) -> "Problem":
-        """The same fit with other slots, shared ones."""
-        count = np.where(slots.counts > 0, slots.counts, 1.0)
-        model = self.model._replace(slot=jnp.asarray(slots.of_row.astype(np.int32)), counts=jnp.asarray(count))
-        return self._replace(slots=slots, model=model)
+    @property
+    def n_rows(self) -> int:
+        return sum(part.n_rows for part in self.source.parts)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.n_rows if self.weight is None else sum(part.sum() for part in self.weight))
+
+    @property
+    def every_weight(self) -> np.ndarray:
+        """The weight of every row."""
+        return np.ones(self.n_rows) if self.weight is None else np.concatenate(self.weight)
+
+    def with_groups(self, labels: np.ndarray, n_sites: int) -> "Problem":
+        """This fit with shared slots for other groups of rows."""
+        sizes = [part.n_rows for part in self.source.parts]
+        return self._replace(slots=memory.assign(labels, n_sites, sizes, self.every_weight))
 
     def groups(self) -> np.ndarray:
         """The slot of every row that the user gave; zero for those that are not kept."""
-        of_row = np.zeros(len(self.kept), dtype=int)
-        of_row[self.kept] = self.slots.of_row
-        return of_row
+        of_row = np.zeros(self.n_rows, int) if self.slots.of_row is None else np.concatenate(self.slots.of_row)
+        if self.slots.own:
+            of_row = np.arange(self.n_rows)
+        if self.kept is None:
+            return of_row
+        everywhere = np.zeros(len(self.kept), dtype=int)
+        everywhere[self.kept] = of_row
+        return everywhere
 
 
-def assign(algorithm: Algorithm, weight: np.ndarray, kept: np.ndarray, seed: int) -> Slots:
+def derived(factor: Any, prior: Any) -> Sums:
+    """Sums by automatic differentiation: JAX is imported here, where something is traced."""
+    from cavity.inference.pull import Each
+    from cavity.inference.traced import Traced
+
+    return Traced(Each(factor), prior)
+
+
+def check_algorithm(algorithm: Any) -> None:
+    if not isinstance(algorithm, Algorithm):
+        raise ValueError(f"algorithm must be one of cavity.ep(), cavity.sep(), …; got {algorithm!r}.")
+
+
+def check_factor(factor: Any) -> None:
+    """Raise unless this has all members of the contract; the message names the one that is missing."""
+    name = "log_mean" if isinstance(factor, type) else missing_member(factor, Factor)
+    if name == "log_mean":
+        raise ValueError(f"factor must be a factor, such as cavity.factors.probit(); got {factor!r}.")
+    if name is not None:
+        raise ValueError(
+            f"factor must have a method {name!r}, as cavity.inference.contract.Factor says; {type(factor).__name__} "
+            "has none. A subclass of cavity.factors.Factor has a default for every method but log_mean."
+        )
+
+
+def check_prior(prior: Any) -> Any:
+    """The prior as a family."""
+    try:
+        prior = as_family(prior)
+    except TypeError as error:
+        raise ValueError(f"prior must be an exponential family, such as cavity.Gaussian: {error}") from None
+    if not bool(prior.is_proper()):
+        raise ValueError("prior must be a proper distribution; got parameters that are not finite or out of range.")
+    return prior
+
+
+def assign(
+    algorithm: Algorithm, sizes: list[int], weight: np.ndarray | None, kept: np.ndarray | None, seed: int
+) -> Slots:
     """The slot of every row that is kept."""
-    n = len(weight)
+    n = sum(sizes)
     if algorithm.n_sites == ALL:
-        return memory.assign(None, n, weight)
+        return memory.assign(None, n, sizes, weight)
     n_sites = int(algorithm.n_sites)
     if algorithm.finds_groups:  # later, from a fit with one
-        return memory.assign(np.zeros(n, dtype=int), 1, weight)
+        return memory.assign(None, 1, sizes, weight)
     if algorithm.groups is None:
-        groups = None if n_sites == 0 else np.zeros(n, dtype=int)
+        groups = None
     elif isinstance(algorithm.groups, str):
         groups = np.random.default_rng([seed, 1]).permutation(np.arange(n) % n_sites)
     else:
         groups = np.asarray(algorithm.groups)
-        if len(groups) != len(kept):
-            raise ValueError(f"groups must have one label per row, {len(kept)}; got {len(groups)}.")
-        groups = groups[kept]
-    return memory.assign(groups, n_sites, weight)
+        expected = n if kept is None else len(kept)
+        if len(groups) != expected:
+            raise ValueError(f"groups must have one label per row, {expected}; got {len(groups)}.")
+        groups = groups if kept is None else groups[kept]
+    return memory.assign(groups, n_sites, sizes, weight)
 
 
-def check_weights(weights: Any, data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Weights as float64, without the rows that weigh nothing, and which rows those are not."""
-    leaves = jax.tree.leaves(data)
-    n = len(leaves[0])
+def check_weights(weights: Any, data: Any) -> tuple[np.ndarray | None, Any, np.ndarray | None]:
+    """Weights as float64, the data without the rows that weigh nothing, and which rows those are not."""
+    n = len(tree.leaves(data)[0])
     if n == 0:
         raise ValueError("data must have at least one row; got none.")
     if weights is None:
-        return np.ones(n), data, np.ones(n, dtype=bool)
+        return None, data, None
     weight = as_numbers("weights", weights)
     if weight.shape != (n,):
         raise ValueError(f"weights must have one entry per row, ({n},); got shape {weight.shape}.")
     if not np.all(np.isfinite(weight)) or np.any(weight < 0) or not np.any(weight > 0):
         raise ValueError("weights must be finite and non-negative, and not all zero.")
     kept = weight > 0
-    return weight[kept], jax.tree.map(lambda leaf: leaf[kept], data), kept
+    if np.all(kept):
+        return weight, data, None
+    return weight[kept], tree.map(lambda leaf: leaf[kept], data), kept
 
 
 def check_limits(max_sweeps: Any, tol: Any, seed: Any, evidence: Any, algorithm: Algorithm) -> int:

@@ -5,8 +5,8 @@ posterior, and what the fixed point of an approximation does is often a far bett
 all where q takes parts of θ for independent that the data couple. Opper and Winther (2003); Giordano, Broderick and
 Jordan (2015).
 
-At a fixed point η = λ₀ + Σ_n λ̂_n(c), with c = η − α (η − λ₀)/W the cavity of a shared site. With B = Σ_n ∂λ̂_n/∂c a push
-dλ₀ moves η by dη = (I − βB)⁻¹ (I + (1 − β)B) dλ₀, β = 1 − α/W, so that beyond q's own covariance (50)
+At a fixed point η = λ₀ + Σ λ̂(c), with c = η − α (η − λ₀)/W the cavity of a shared site. With B = Σ ∂λ̂/∂c a push dλ₀
+moves η by dη = (I − βB)⁻¹ (I + (1 − β)B) dλ₀, β = 1 − α/W, so that beyond q's own covariance (50)
 
     Cov[f, g] − Cov_q[f, g] = ∂_η E_q[g] (I − βB)⁻¹ B ∂_m E_q[f] .
 """
@@ -21,9 +21,10 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from cavity.inference import memory
-from cavity.inference.chunks import gather, sum_over_chunks
-from cavity.inference.kernel import Model
+from cavity.inference.boundary import call, filled_up
+from cavity.inference.contract import Programs, Rows
+from cavity.inference.update import State
+from cavity.inference.walk import Walk
 
 MOST = 1500  # numbers in q: the response is a matrix of so many rows and columns, each of them a pass over the data
 AT_ONCE = 8  # columns
@@ -38,35 +39,40 @@ class Response(NamedTuple):
     radius: float  # of B: below one where the fixed point is stable
 
 
-def respond(model: Model, q: Any, power: float, expectations: Callable[[Any], Array]) -> Response:
+def respond(walk: Walk, state: State, power: float, expectations: Callable[[Any], Array]) -> Response:
     """Covariances of functions of θ, given by what `expectations` says of their means under a member of q's family."""
-    size = sum(np.size(leaf) for leaf in jax.tree.leaves(q))
+    size = sum(np.size(leaf) for leaf in jax.tree.leaves(state.q))
     if size > MOST:
         raise ValueError(f"q must have at most {MOST} numbers for its linear response to be computed; it has {size}.")
-    total = float(jnp.sum(model.weight))
-    coupling = np.asarray(couplings(model, q, power))
-    mean, by_natural, by_moments = map(np.asarray, derivatives(q, expectations))
-    beta = 1 - power / total
-    answer = np.linalg.solve(np.eye(size) - beta * coupling, coupling @ by_moments.T)
+    share = power / walk.problem.total_weight
+    cavity, programs = state.q - share * (state.q - state.prior), walk.sums.programs()
+    each = []
+    for number in range(len(walk.problem.source.parts)):
+        rows = walk.rows(number)
+        each.extend(
+            walk.over_chunks(
+                lambda chunk: call(couplings, programs, cavity, filled_up(chunk, walk.sums.chunk), power=power), rows
+            )
+        )
+    coupling = sum(each[1:], start=each[0])
+    mean, by_natural, by_moments = call(derivatives, state.q, expectations=expectations)
+    answer = np.linalg.solve(np.eye(size) - (1 - share) * coupling, coupling @ by_moments.T)
     added, own = by_natural @ answer, by_natural @ by_moments.T
     symmetric = lambda matrix: 0.5 * (matrix + matrix.T)
     return Response(mean, symmetric(own), symmetric(added), float(np.max(np.abs(np.linalg.eigvals(coupling)))))
 
 
 @partial(jax.jit, static_argnames="power")
-def couplings(model: Model, q: Any, power: float) -> Array:
-    """B, from a pass over the data for every few of its columns."""
-    cavity, unravel = ravel_pytree(q - (power / jnp.sum(model.weight)) * (q - model.prior))
+def couplings(programs: Programs, cavity: Any, rows: Rows, power: float) -> Array:
+    """What the rows of a chunk add to B."""
+    flat, unravel = ravel_pytree(cavity)
+    nothing = 0.0 * cavity  # is removed: the cavity is what rows see
 
     def sites(vector: Array) -> Array:
-        def chunk(rows: Array) -> tuple[Any, None]:
-            weight = memory.weight_of(model.weight, rows)
-            return model.factor.sum_of_sites(unravel(vector), gather(model.data, rows), weight, power), None
+        return ravel_pytree(programs.estimates(unravel(vector), nothing, 1.0, rows.data, rows.weight, power).total)[0]
 
-        return ravel_pytree(sum_over_chunks(chunk, jnp.arange(len(model.weight)))[0])[0]
-
-    column = lambda direction: jax.jvp(sites, (cavity,), (direction,))[1]
-    return jax.lax.map(column, jnp.eye(len(cavity)), batch_size=AT_ONCE).T
+    column = lambda direction: jax.jvp(sites, (flat,), (direction,))[1]
+    return jax.lax.map(column, jnp.eye(len(flat)), batch_size=AT_ONCE).T
 
 
 @partial(jax.jit, static_argnames="expectations")

@@ -1,12 +1,14 @@
 """What a fit returns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from cavity._precision import to_numpy
+from cavity import _tree as tree
+from cavity.inference.acceleration import Past
+from cavity.inference.control import Control
+from cavity.inference.update import State
 
 
 class ConvergenceWarning(UserWarning):
@@ -55,12 +57,39 @@ class History(NamedTuple):
         return cls(*(np.array([getattr(sweep, name) for sweep in sweeps]) for name in cls._fields))
 
 
-@dataclass(frozen=True)
+class Progress(NamedTuple):
+    """Where a fit stands: all that the next sweep depends on, apart from the problem. It can be written down."""
+
+    state: State
+    control: Control
+    reference: Any  # q where a unit of rate began
+    before: Any  # q a sweep ago
+    past: tuple[Past, ...] = ()  # the last sweeps, to be combined
+    plain: State | None = None  # the state before q was moved ahead, until the next sweep shows that it was well done
+    n_sweeps: int = 0
+    first_pass: float = float("nan")  # log Z with the sites as they were included in the first pass: ADF's evidence
+
+    @classmethod
+    def at(cls, state: State) -> "Progress":
+        """Before the first sweep."""
+        return cls(state, Control(), state.q, state.q)
+
+    def standing_at(self, state: State) -> "Progress":
+        """At another state, from which sweeps are measured anew."""
+        return self._replace(state=state, reference=state.q, before=state.q)
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
-    """The posterior and how it was reached."""
+    """The posterior and how it was reached.
+
+    A result holds sites but no data: it can be pickled, and a fit can go on from it. With `fit(keep_data=True)` it also
+    holds `fitted`, of which more can be asked.
+    """
 
     posterior: Any
     converged: bool
+    ending: str  # why the fit stopped: "converged", "stopped", "out of sweeps", "skipping", "stuck" or "interrupted"
     n_sweeps: int
     n_skipped: int  # visits skipped, summed over all sweeps
     history: History
@@ -70,44 +99,82 @@ class Result:
     groups: np.ndarray | None  # the group of each row, where there are groups; 0 too for rows of weight zero
     sharing_error: float  # with groups="auto": predicted distance from EP in posterior standard deviations, else NaN
     sampling: Any = None  # R-hat and effective sample size of every sweep, where moments were sampled
-    _ending: str = field(repr=False, default="")  # why the loop stopped: see `cavity.inference.loop`
-    _earlier: int = field(repr=False, default=0)  # sweeps of the fit that this one went on from
-    _sites: Any = field(repr=False, default=None)
-    _gradient: Any = field(repr=False, default=None)
-    _evidence_with: Any = field(repr=False, default=None)
-    _response: Any = field(repr=False, default=None)
+    progress: Progress | None = None  # to go on from
+    origin: Any = None  # what was fitted, to see whether a later fit is of the same: see `cavity.inference.resume`
+    complaints: tuple[tuple[type[Warning], str], ...] = ()  # what `fit` warned of
+    fitted: Any = field(default=None, compare=False)  # the fit with its data, if these were to be kept
 
     def evidence_gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to the leaves of (factor, prior): likelihood hyper-parameters and the prior's η.
 
-        Exact at a fixed point. For a function prior(h) the chain rule finishes the job: `jax.vjp(prior, h)`.
+        Exact at a fixed point. For a function prior(h) the chain rule finishes the job: `jax.vjp(prior, h)`. The fit
+        must have been made with `keep_data=True`.
         """
-        if self._gradient is None:
-            raise ValueError("A result that was pickled or copied no longer holds its data: fit again to ask it.")
-        with jax.enable_x64(True):
-            return to_numpy(self._gradient())
+        return self._asked().evidence_gradient()
 
     def evidence_with(self, factor: Any) -> float:
-        """log Z of the same data under another likelihood of the same kind, with the sites held as they are.
+        """log Z of the data under another likelihood of the same kind, with the sites held as they are.
 
-        At a fixed point with one site per datum its derivative is that of the refitted evidence.
+        At a fixed point with one site per datum its derivative is that of the refitted evidence. The fit must have been
+        made with `keep_data=True`.
         """
-        if self._evidence_with is None:
-            raise ValueError("A result that was pickled or copied no longer holds its data: fit again to ask it.")
-        with jax.enable_x64(True):
-            return self._evidence_with(factor)
+        return self._asked().evidence_with(factor)
 
     def linear_response(self, expectations: Any) -> Any:
         """Covariances of functions f(θ) that q leaves out, from how the fixed point answers to a push.
 
         `expectations(q)`, a JAX function, gives their means under a member of q's family. The result has `own`, their
-        covariance under q as far as its sufficient statistics tell, and `added`: the posterior's is about the sum.
+        covariance under q as far as its sufficient statistics tell, and `added`: the posterior's is about the sum. The
+        fit must have been made with `keep_data=True`.
         """
-        if self._response is None:
-            raise ValueError("A result that was pickled or copied no longer holds its data: fit again to ask it.")
-        with jax.enable_x64(True):
-            return self._response(expectations)
+        return self._asked().linear_response(expectations)
+
+    def without_data(self) -> "Result":
+        """This result without the way back to its data."""
+        return replace(self, fitted=None)
+
+    def _asked(self) -> Any:
+        if self.fitted is None:
+            raise ValueError(
+                "This result does not hold its data: fit with keep_data=True to ask it. A result that was pickled or "
+                "copied never does."
+            )
+        return self.fitted
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the way back to the data, which may be large."""
-        return {**self.__dict__, "_sites": None, "_gradient": None, "_evidence_with": None, "_response": None}
+        """Everything but the way back to the data, which may be large, and sites in files that go with the process."""
+        return {**self.__dict__, "fitted": None, "progress": written_down(self.progress)}
+
+    def __repr__(self) -> str:
+        sweeps = f"{self.n_sweeps} sweep{'s' if self.n_sweeps != 1 else ''}"
+        change = f", last change {self.history.change[-1]:.2g} sd" if len(self.history.change) else ""
+        kinds = type(self.posterior).__name__
+        lines = [
+            f"Result: {self.ending} after {sweeps}{change}",
+            f"  posterior     {kinds} over {describe_shape(self.posterior.event_shape())}",
+            f"  log evidence  {self.log_evidence:.6g}",
+            f"  sites         {self.n_sites:,} ({in_words(self.site_bytes)})",
+        ]
+        if self.n_skipped:
+            lines.append(f"  skipped       {self.n_skipped:,} visits to data")
+        return "\n".join(lines)
+
+
+def describe_shape(shape: Any) -> str:
+    """The shape of θ in words that fit on a line."""
+    return str(shape)
+
+
+def in_words(n_bytes: float) -> str:
+    """A number of bytes for a person."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:,.1f} {unit}"
+    return f"{n_bytes:.0f} bytes"
+
+
+def written_down(progress: Progress | None) -> Progress | None:
+    """Progress in a form that outlives the process; None where sites are in files that do not."""
+    if progress is None or any(isinstance(leaf, np.memmap) for leaf in tree.leaves(progress.state.sites)):
+        return None
+    return progress

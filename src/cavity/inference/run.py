@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from cavity._checks import is_integer
+from cavity._warnings import warn
 from cavity.families.base import is_family
 from cavity.families.product import as_family
-from cavity.inference import grouping, memory
-from cavity.inference.driver import COMPILED
-from cavity.inference.loop import Loop
-from cavity.inference.named import Algorithm, aep
+from cavity.inference import grouping
+from cavity.inference.loop import Limits, Loop
+from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem, check_limits
-from cavity.inference.result import Result, Sweep
-
-SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE = 50, 1e-3  # before groups are found; at most, and how still q must be
+from cavity.inference.result import Progress, Result, Sweep
+from cavity.inference.resume import begun_at
+from cavity.inference.sweep import first_state
+from cavity.inference.threads import Threads, available
+from cavity.inference.walk import Walk
 
 
 def fit(
@@ -32,6 +32,8 @@ def fit(
     callback: Callable[[Sweep], Any] | None = None,
     evidence: bool | str = True,
     start: Any = None,
+    keep_data: bool = False,
+    n_threads: int | None = None,
 ) -> Result:
     """Approximate the posterior of θ given data, by any algorithm of the table in `cavity.inference.named`.
 
@@ -47,9 +49,14 @@ def fit(
             that only rounding is left.
         callback: called after every sweep with a `Sweep`; a true return value ends the fit.
         evidence: True for log Z at the end, "history" for every sweep, False for none.
-        start: a result for the same data and algorithm whose sites to begin from: to go on, or with other
-            hyper-parameters. Rates that depend on the step go on too. Or a member of the prior's family to begin at,
-            for models in which the prior is a fixed point of its own, such as mixtures with alike components.
+        start: a result for the same data and algorithm to go on from, as if it had never stopped; with other
+            hyper-parameters, one whose sites to begin from. Rates that depend on the step go on too. Or a member of
+            the prior's family to begin at, for models in which the prior is a fixed point of its own, such as mixtures
+            with alike components.
+        keep_data: whether the result holds on to the data, so that its evidence can be differentiated and its linear
+            response asked for.
+        n_threads: threads that sum the rows of generalised linear models; by default as many as OMP_NUM_THREADS says,
+            or as there are processors. The number does not change a bit of the result.
 
     >>> import cavity, numpy as np
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
@@ -57,56 +64,64 @@ def fit(
     >>> result.converged
     True
     """
+    result = quiet_fit(
+        factor, prior, data, algorithm, weights=weights, max_sweeps=max_sweeps, tol=tol, seed=seed, progress=progress,
+        callback=callback, evidence=evidence, start=start, keep_data=keep_data, n_threads=n_threads,
+    )  # fmt: skip
+    for category, message in result.complaints:
+        warn(message, category)
+    return result
+
+
+def quiet_fit(
+    factor: Any,
+    prior: Any,
+    data: Any,
+    algorithm: Algorithm,
+    *,
+    weights: Any = None,
+    max_sweeps: int | None = None,
+    tol: float = 1e-5,
+    seed: int = 0,
+    progress: bool = False,
+    callback: Callable[[Sweep], Any] | None = None,
+    evidence: bool | str = True,
+    start: Any = None,
+    keep_data: bool = False,
+    n_threads: int | None = None,
+) -> Result:
+    """`fit` without warnings: what there is to say is in `Result.complaints`."""
     problem = Problem.of(factor, prior, data, algorithm, weights, seed)
-    limit = check_limits(max_sweeps, tol, seed, evidence, algorithm)
+    limits = Limits(check_limits(max_sweeps, tol, seed, evidence, algorithm), tol, seed, evidence)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
-    with jax.enable_x64(True):
-        sites, sharing_error = None, float("nan")
-        if algorithm.finds_groups and isinstance(start, Result):
-            problem, sharing_error = with_groups(problem, start), start.sharing_error
-        elif algorithm.finds_groups:
-            problem, sites, sharing_error = find_groups(problem, algorithm, limit, seed, start)
-        loop = Loop(problem, algorithm, limit, tol, seed, evidence)
-        loop.sharing_error = sharing_error
-        if sites is not None:
-            loop.take_over(sites)
-        elif start is not None:
-            begin(loop, start)
-        return loop.run(progress, callback)
+    with Threads(check_threads(n_threads)) as threads:
+        walk, begun, sharing_error = Walk(problem, threads), None, float("nan")
+        if algorithm.finds_groups:
+            walk, begun, sharing_error = grouping.grouped(walk, algorithm, limits, start)
+        if begun is None:
+            begun = beginning(walk, algorithm, limits.seed, start)
+        loop = Loop(walk, algorithm, limits, begun)
+        ending = loop.run(progress, callback)
+        return loop.result(ending, sharing_error, keep_data)
 
 
-def begin(loop: Loop, start: Any) -> None:
-    """Where the user wants the fit to begin."""
+def beginning(walk: Walk, algorithm: Algorithm, seed: int, start: Any) -> Progress:
+    """Where the fit begins."""
+    state = first_state(walk, seed)
+    if start is None:
+        return Progress.at(state)
     if isinstance(start, dict | tuple | list) or is_family(start):
-        loop.begin_with(as_family(start))
-    else:
-        loop.begin_at(start)
+        start = as_family(start)
+    elif not isinstance(start, Result):
+        raise ValueError(f"start must be a Result, or a member of the prior's family; got {type(start).__name__}.")
+    return begun_at(walk, algorithm, state, start)
 
 
-def find_groups(
-    problem: Problem, algorithm: Algorithm, limit: int, seed: int, start: Any
-) -> tuple[Problem, Any, float]:
-    """The problem with groups found after some sweeps with one shared site, that site for each, and the error left."""
-    if problem.driver is not COMPILED:
-        raise ValueError("groups must be an array of labels, or 'random', for data in blocks; got groups='auto'.")
-    if min(int(algorithm.n_sites), len(problem.weight) - 1) <= 1:
-        return problem, None, float("nan")
-    limit = min(limit, SWEEPS_WITH_ONE_SITE)
-    loop = Loop(problem, aep(algorithm.power), limit, TOL_WITH_ONE_SITE, seed, evidence=False)
-    if start is not None:
-        begin(loop, start)
-    loop.settle()
-    site = jax.tree.map(lambda leaf: leaf[0], loop.state.sites)
-    labels, error = grouping.find(problem, loop.state.q, site, int(algorithm.n_sites), algorithm.power, seed)
-    slots = memory.assign(labels, int(labels.max()) + 1, problem.weight)
-    sites = jax.tree.map(lambda leaf: jnp.repeat(leaf, slots.n_sites, axis=0), loop.state.sites)
-    return problem.with_slots(slots), sites, error
-
-
-def with_groups(problem: Problem, start: Result) -> Problem:
-    """The problem with the groups of another fit to the same data."""
-    groups = getattr(start, "groups", None)
-    if groups is None or len(groups) != len(problem.kept):
-        raise ValueError("start must be a result for the same data and algorithm; its groups are of other rows.")
-    return problem.with_slots(memory.assign(groups[problem.kept], start.n_sites, problem.weight))
+def check_threads(n_threads: Any) -> int:
+    """A number of threads, or as many as this process may use."""
+    if n_threads is None:
+        return available()
+    if not (is_integer(n_threads) and n_threads >= 1):
+        raise ValueError(f"n_threads must be a positive integer or None; got {n_threads=}.")
+    return int(n_threads)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.engine.contract import Report
+from cavity.inference.contract import Report
 
 ENOUGH = 20  # draws of each chain at a visit for which R-hat is taken of that visit alone
 LARGEST_R_HAT = 1.1  # with 25 draws a chain 1.05 is reached by chance

@@ -13,14 +13,14 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity._pytree import pytree
-from cavity.engine.contract import Report
-from cavity.engine.named import ep
-from cavity.engine.result import Result
-from cavity.engine.run import quiet_fit
-from cavity.engine.update import State
 from cavity.factors.base import Factor
 from cavity.factors.blocks.base import BlockFactor, Blocks
 from cavity.factors.blocks.sums import Answer, Asking, Question, member, stacked
+from cavity.inference.contract import Report
+from cavity.inference.named import ep
+from cavity.inference.result import Result
+from cavity.inference.run import quiet_fit
+from cavity.inference.update import State
 
 
 @pytree

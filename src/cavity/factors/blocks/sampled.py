@@ -37,9 +37,6 @@ from cavity import _tree as tree
 from cavity import linalg
 from cavity._checks import is_integer, is_number
 from cavity._pytree import pytree
-from cavity.engine.boundary import call, few_sizes
-from cavity.engine.contract import Report
-from cavity.engine.update import State
 from cavity.factors.base import Factor, scalar_of_user
 from cavity.factors.blocks import chains
 from cavity.factors.blocks.base import BlockFactor, Blocks
@@ -47,6 +44,9 @@ from cavity.factors.blocks.chain_diagnostics import of_sweep, record_of, report_
 from cavity.factors.blocks.chains import Draws, Plan
 from cavity.factors.blocks.sums import Answer, Asking, Question
 from cavity.families import DiagonalGaussian, Gaussian
+from cavity.inference.boundary import call, few_sizes
+from cavity.inference.contract import Report
+from cavity.inference.update import State
 
 TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit
 LAST_SWEEP = 2**32 - 1
@@ -171,10 +171,7 @@ class Drawing(Asking):
         n = len(rows.weight)
         size = few_sizes(n)
         fill = lambda leaf: np.concatenate([leaf, np.broadcast_to(leaf[:1], (size - n, *leaf.shape[1:]))])
-        wide = lambda leaf: np.concatenate([leaf, np.repeat(leaf[:, :1], few_sizes(leaf.shape[1]) - leaf.shape[1], 1)], 1)
-        present = np.pad(rows.data.present, ((0, 0), (0, few_sizes(rows.data.present.shape[1]) - rows.data.present.shape[1])))
-        data = Blocks(tree.map(wide, rows.data.rows), present)
-        cavity, site, data = tree.map(fill, (question.cavity, question.site, data))
+        cavity, site, data = tree.map(fill, (question.cavity, question.site, filled_up(rows.data)))
         # visits have keys by sweep and block; questions for the evidence count down from the last sweep there can be
         moment = sweep if question.aside is None else LAST_SWEEP - question.aside
         numbers = np.pad(np.asarray(rows.number), (0, size - n), mode="edge").astype(np.uint32)
@@ -196,6 +193,13 @@ class Drawing(Asking):
         return Drawing(factor, self.prior)
 
 
+def filled_up(blocks: Blocks) -> Blocks:
+    """Blocks of one of a few lengths, so that programs do not depend on the number of rows."""
+    more = few_sizes(blocks.present.shape[1]) - blocks.present.shape[1]
+    fill = lambda leaf: np.concatenate([leaf, np.repeat(leaf[:, :1], more, axis=1)], axis=1)
+    return Blocks(tree.map(fill, blocks.rows), np.pad(blocks.present, ((0, 0), (0, more))))
+
+
 @jax.jit
 def log_partitions(cavity: Any) -> Array:
     """A(c) of each cavity. Apart from `visit`: two batches of triangular solves at a time can block each other."""
@@ -204,8 +208,17 @@ def log_partitions(cavity: Any) -> Array:
 
 @partial(jax.jit, static_argnames="power")
 def visit(
-    factor: Sampled, seed: Array, moment: Array, numbers: Array, q: Any, cavity: Any, total: Array, site: Any, data: Any,
-    step_size: Array, power: float,
+    factor: Sampled,
+    seed: Array,
+    moment: Array,
+    numbers: Array,
+    q: Any,
+    cavity: Any,
+    total: Array,
+    site: Any,
+    data: Any,
+    step_size: Array,
+    power: float,
 ) -> tuple[Answer, Draws]:
     """Draws of some blocks' tilted distributions, and the sites that follow."""
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity._precision import to_numpy
-from cavity.engine import memory
-from cavity.engine.contract import Found, Programs, Report, Rows, Setting, Sums, Terms
-from cavity.engine.measure import reads_of
-from cavity.engine.sweep import empty_state
-from cavity.engine.update import State
+from cavity.inference import memory
+from cavity.inference.contract import Found, Programs, Report, Rows, Setting, Sums, Terms
+from cavity.inference.measure import reads_of
+from cavity.inference.sweep import empty_state
+from cavity.inference.update import State
 
 AT_ONCE = 32  # blocks
 

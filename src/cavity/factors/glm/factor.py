@@ -19,13 +19,11 @@ from cavity import linalg
 from cavity._checks import as_numbers
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
-from cavity.factors.glm import linear, sparse
+from cavity.factors.glm.host import OnHost
 from cavity.factors.glm.line import line_site
 from cavity.factors.glm.reduction import to_row_space
 from cavity.factors.glm.rows import SparseRows, spread_out
 from cavity.families import DiagonalGaussian, Gaussian
-from cavity.inference.driver import Driver
-from cavity.inference.kernel import Kernel
 from cavity.quadrature import Tilt
 
 
@@ -78,18 +76,12 @@ class GLM(Factor):
     def smooth(self) -> "GLM":
         return GLM(ByDerivatives(self.likelihood))
 
-    def kernel(self, prior: Any) -> Kernel | None:
-        return linear.KERNEL if isinstance(prior, Gaussian) else None
+    def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
+        return OnHost(self, prior, data[0]) if isinstance(prior, Gaussian) else None
 
     def log_lik(self, theta: Any, datum: Any) -> Array:
         x, y = datum
         return self.likelihood.log_lik(y, x @ theta)
-
-    def driver(self, prior: Any, data: Any, algorithm: Any, own: bool, seed: int) -> Driver | None:
-        # one row at a time has rank-one updates
-        in_batches = own and isinstance(prior, Gaussian) and algorithm.batch_size != 1
-        many = isinstance(data[0], SparseRows) and data[0].shape[1] >= sparse.MANY_COLUMNS
-        return sparse.ON_HOST if in_batches and many else None
 
 
 @pytree

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from cavity.engine.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
-from cavity.engine.order import Plan
-from cavity.engine.update import Info, State
 from cavity.factors.glm import lines
 from cavity.factors.glm.line import Line
 from cavity.factors.glm.lines import Seen
 from cavity.factors.glm.rows import chunk_size
+from cavity.inference.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
+from cavity.inference.order import Plan
+from cavity.inference.update import Info, State
 
 FEW = 32  # batches in a sweep: more are worth a compiled program
 
@@ -83,8 +83,8 @@ class OnHost(Sums):
         """One row after another by rank-one updates, and many small batches by a scan: compiled programs."""
         if len(plan.rows) <= FEW or plan.rows.shape[1] > CHUNK:
             return None
-        from cavity.engine import scan
         from cavity.factors.glm import rank_one
+        from cavity.inference import scan
 
         if rank_one.is_exact(rows, counts, plan, rates):
             return rank_one.visits(self.factor.likelihood, state, rows, plan, rates, counts, setting.power)

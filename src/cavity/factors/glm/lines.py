@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from cavity import linalg
 from cavity._array import is_jax, namespace
-from cavity.engine import memory
-from cavity.engine.contract import Found, Terms
 from cavity.factors.glm import rows as rows_of
 from cavity.factors.glm.line import Asked, Line, ask, log_replacement, tilts_of, without
+from cavity.inference import memory
+from cavity.inference.contract import Found, Terms
 
 
 class Seen(NamedTuple):

@@ -1,4 +1,4 @@
-"""A generalised linear model with a full Gaussian as JAX functions: for small batches, gradients and linear response."""
+"""Generalised linear models with a full Gaussian as JAX functions: for small batches, gradients, linear response."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 from jax import Array
 
 from cavity._pytree import pytree
-from cavity.engine.contract import Found, Programs, Terms
 from cavity.factors.glm import lines
 from cavity.factors.glm.line import Line
+from cavity.inference.contract import Found, Programs, Terms
 
 
 @pytree

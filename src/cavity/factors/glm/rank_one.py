@@ -15,7 +15,7 @@ factorisation. For EP and ADF σ does not move and one term is exact: the three 
 equations (42)–(44) of docs/mathematics.md.
 
 What is carried from chunk to chunk is B and the shift, in whitened coordinates. This is an override of the engine's
-batch by batch: another way to the numbers of `cavity.engine.update`, to which tests hold it.
+batch by batch: another way to the numbers of `cavity.inference.update`, to which tests hold it.
 """
 
 import math
@@ -28,14 +28,14 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
-from cavity.engine import memory
-from cavity.engine.boundary import call
-from cavity.engine.contract import CHUNK, Rows
-from cavity.engine.order import Plan
-from cavity.engine.pull import select
-from cavity.engine.update import Info, State
 from cavity.factors.glm.line import Line, ask, without
 from cavity.factors.glm.rows import times
+from cavity.inference import memory
+from cavity.inference.boundary import call
+from cavity.inference.contract import CHUNK, Rows
+from cavity.inference.order import Plan
+from cavity.inference.pull import select
+from cavity.inference.update import Info, State
 
 SERIES_ERROR = 1e-13  # relative, in the variance of an activation
 SMALLEST_TOTAL = 8.0  # of a shared site's weights: a cavity must keep most of the site for σ to be moderate

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from cavity._pytree import pytree
-from cavity.engine.blocks import over_blocks
-from cavity.engine.contract import Found, Terms
-from cavity.engine.pull import Each, all_finite, select
 from cavity.factors.mixtures import evidence
 from cavity.factors.mixtures.matching import parts_of
 from cavity.families import Product
 from cavity.families.base import dot
+from cavity.inference.blocks import over_blocks
+from cavity.inference.contract import Found, Terms
+from cavity.inference.pull import Each, all_finite, select
 
 ROWS = 512  # of a chunk at a time: what is formed for each is a few numbers for every component
 

@@ -1,6 +1,7 @@
 """Sweeps of a network by compiled loops (`cavity.factors.networks.compiled`, with Numba).
 
-An override of the engine's batch by batch: another way to the numbers of `cavity.engine.update`, to which tests hold it.
+An override of the engine's batch by batch: another way to the numbers of `cavity.inference.update`, to which tests
+hold it.
 """
 
 from itertools import pairwise
@@ -9,12 +10,12 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from cavity.engine.contract import Rows
-from cavity.engine.named import ALL, Algorithm
-from cavity.engine.order import Plan
-from cavity.engine.update import Info, State
 from cavity.factors.networks.weight_prior import Refined
 from cavity.families import DiagonalGaussian, Gamma, Product
+from cavity.inference.contract import Rows
+from cavity.inference.named import ALL, Algorithm
+from cavity.inference.order import Plan
+from cavity.inference.update import Info, State
 
 try:
     from cavity.factors.networks.compiled import batches

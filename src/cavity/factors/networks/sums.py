@@ -14,16 +14,16 @@ import jax
 import numpy as np
 
 from cavity._precision import to_numpy
-from cavity.engine.contract import Report, Rows, Setting
-from cavity.engine.named import ALL, Algorithm
-from cavity.engine.order import Plan
-from cavity.engine.pull import Each
-from cavity.engine.traced import Traced
-from cavity.engine.update import Info, State
 from cavity.factors.networks import loops
 from cavity.factors.networks.site_storage import allocate
 from cavity.factors.networks.weight_prior import Refined, refine
 from cavity.families import DiagonalGaussian, Gamma, Product
+from cavity.inference.contract import Report, Rows, Setting
+from cavity.inference.named import ALL, Algorithm
+from cavity.inference.order import Plan
+from cavity.inference.pull import Each
+from cavity.inference.traced import Traced
+from cavity.inference.update import Info, State
 
 Network: TypeAlias = Any  # the factor, whose module imports this one
 NO_EVIDENCE = "a network has no log Z; its scores are in Result.history.score."
@@ -41,9 +41,9 @@ class OfNetwork(Traced):
 
     scores = True
 
-    def __init__(self, factor: Network, prior: Product, algorithm: Algorithm, total_weight: float) -> None:
+    def __init__(self, factor: Network, prior: Product, algorithm: Algorithm) -> None:
         super().__init__(Each(factor), prior)
-        self.factor, self.algorithm, self.total_weight = factor, algorithm, total_weight
+        self.factor, self.algorithm = factor, algorithm
         self.copies_sites = algorithm.n_sites != ALL  # of all rows there may be no room for two
 
     def begin(self, prior: Product, slots: Any, sizes: list[int], seed: int) -> State:
@@ -67,7 +67,8 @@ class OfNetwork(Traced):
         return state
 
     def total(self, rows: Rows) -> Product:
-        return jax.tree.map(lambda leaf: np.einsum("k,k...->...", rows.weight, leaf), rows.sites)  # forms no other array
+        add = lambda leaf: np.einsum("k,k...->...", rows.weight, leaf)  # forms no other array
+        return jax.tree.map(add, rows.sites)
 
     def visits(
         self, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, setting: Setting
@@ -79,7 +80,7 @@ class OfNetwork(Traced):
 
     def end_sweep(self, state: State, info: Info) -> State:
         """Refine the prior, and remember the score."""
-        inner = state.inner._replace(scores=(*state.inner.scores, float(info.score) / self.total_weight))
+        inner = state.inner._replace(scores=(*state.inner.scores, float(info.score)))
         state = state._replace(inner=inner)
         return with_refined_prior(state) if "precision" in state.q.parts else state
 
@@ -91,7 +92,7 @@ class OfNetwork(Traced):
         return Report(np.array(state.inner.scores), None, repeats=True)
 
     def with_factor(self, factor: Network) -> "OfNetwork":
-        return OfNetwork(factor, self.prior, self.algorithm, self.total_weight)
+        return OfNetwork(factor, self.prior, self.algorithm)
 
 
 def beginning(factor: Network, prior: Product, seed: int) -> Product:

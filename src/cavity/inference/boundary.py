@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from cavity.engine.contract import CHUNK, Rows
+from cavity.inference.contract import CHUNK, Rows
 
 
 def filled_up(rows: Rows, size: int = CHUNK) -> Rows:

@@ -14,12 +14,12 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from cavity.engine import memory
-from cavity.engine.boundary import call, filled_up
-from cavity.engine.contract import Programs, Rows, Setting
-from cavity.engine.update import State
-from cavity.engine.walk import Walk, chosen, pieces
 from cavity.families.base import dot
+from cavity.inference import memory
+from cavity.inference.boundary import call, filled_up
+from cavity.inference.contract import Programs, Rows, Setting
+from cavity.inference.update import State
+from cavity.inference.walk import Walk, chosen, pieces
 
 
 class Push(NamedTuple):
@@ -51,7 +51,7 @@ def gradient(walk: Walk, state: State, power: float) -> tuple[tuple[Any, Any], f
 
     operator = LinearOperator((len(flat), len(flat)), matvec=equation, dtype=float)
     adjoint, _ = gmres(operator, flat, rtol=1e-10, maxiter=20, restart=min(len(flat), 100))
-    error = np.linalg.norm(equation(adjoint) - flat) / max(np.linalg.norm(flat), 1e-300)
+    error = np.linalg.norm(equation(adjoint) - flat) / max(float(np.linalg.norm(flat)), 1e-300)
     _, more_factor, more_prior = fold.of_averages(unravel(adjoint))
     add = lambda a, b: jax.tree.map(np.add, a, b)
     return (add(by_factor, more_factor), add(by_prior, more_prior)), float(error)
@@ -149,8 +149,8 @@ class Fold:
             size = self.walk.sums.chunk
             chunks = [filled_up(chosen(rows, piece), size) for piece in pieces(slice(None), len(rows.weight), size)]
             through = [call(answer_of_total, self.programs, self.state.prior, chunk, by_q) for chunk in chunks]
-            joined = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(rows.weight)], *through)
-            found.append(jax.tree.map(np.add, stack, joined))
+            joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *through)
+            found.append(jax.tree.map(lambda leaf, more: leaf + more[: len(leaf)], stack, joined))
         return found
 
 

@@ -1,18 +1,18 @@
 """One sweep: the rates of its batches, the walk, and what ends it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity import _tree as tree
-from cavity.engine import order
-from cavity.engine.contract import Setting
-from cavity.engine.order import Plan
-from cavity.engine.problem import Problem
-from cavity.engine.update import NOTHING, Info, State, settle, zeros_like
-from cavity.engine.walk import Walk
-from cavity.inference import rates
+from cavity.inference import order, rates
+from cavity.inference.contract import Setting
 from cavity.inference.named import Algorithm
+from cavity.inference.memory import Slots
+from cavity.inference.order import Plan
+from cavity.inference.problem import Problem
+from cavity.inference.update import NOTHING, Info, State, settle, zeros_like
+from cavity.inference.walk import Walk
 
 
 class Swept(NamedTuple):
@@ -63,11 +63,11 @@ def sweep(walk: Walk, state: State, course: Course) -> Swept:
         state, info, used = in_parts(walk, state, course, setting)
         whole = False
     state, cut = settle(start, state, walk.slots.counts, course.share, average=algorithm.settles)
+    score = info.score / walk.problem.total_weight if walk.sums.scores else float("nan")
+    info = info._replace(score=score, backoffs=info.backoffs + int(cut))
     state = walk.sums.end_sweep(state, info)
     is_a_map = whole and algorithm.settles and not walk.slots.own and course.share == 1
-    return Swept(
-        state, info._replace(backoffs=info.backoffs + int(cut)), course.share if algorithm.settles else used, is_a_map
-    )
+    return Swept(state, info, course.share if algorithm.settles else used, is_a_map)
 
 
 def private(walk: Walk, state: State) -> State:

@@ -10,9 +10,9 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity._array import namespace
-from cavity.engine import memory
-from cavity.engine.contract import Found
-from cavity.engine.guard import proper_rate, proper_rate_unless
+from cavity.inference import memory
+from cavity.inference.contract import Found
+from cavity.inference.guard import proper_rate, proper_rate_unless
 
 
 class State(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.engine.memory import Slots
+from cavity.inference.memory import Slots
 
 
 class Plan(NamedTuple):

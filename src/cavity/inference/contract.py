@@ -16,7 +16,7 @@ CHUNK = 2048  # rows: enough for matrix products at full speed, few enough for w
 
 @runtime_checkable
 class Family(Protocol):
-    """An exponential family; an instance is its natural parameter η, on which +, − and multiplication by numbers act."""
+    """An exponential family; an instance is its natural parameter η, on which +, − and number × act."""
 
     def log_partition(self) -> Any:
         """A(η)."""
@@ -85,8 +85,8 @@ class Factor(Protocol):
 class Programs(abc.ABC):
     """Sums over rows as JAX functions: what is compiled for a chunk. A pytree that holds the factor.
 
-    `cavity.engine.pull.Each` forms them from one datum at a time, for any factor; a factor with closed forms for many
-    rows at once brings its own, and tests hold the two equal.
+    `cavity.inference.pull.Each` forms them from one datum at a time, for any factor; a factor with closed forms for
+    many rows at once brings its own, and tests hold the two equal.
     """
 
     factor: Any

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from cavity import _tree as tree
-from cavity.engine import memory
-from cavity.engine.contract import Found, Rows, Setting, Terms
-from cavity.engine.order import Plan
-from cavity.engine.problem import Problem
-from cavity.engine.threads import Threads, one_blas_thread
-from cavity.engine.update import NOTHING, Info, State, update, update_own
+from cavity.inference import memory
+from cavity.inference.contract import Found, Rows, Setting, Terms
+from cavity.inference.order import Plan
+from cavity.inference.problem import Problem
+from cavity.inference.threads import Threads, one_blas_thread
+from cavity.inference.update import NOTHING, Info, State, update, update_own
 
 Which = Any  # rows of a part: a slice, or an array of their numbers
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from cavity.engine.boundary import call
 from cavity.families.base import dot
+from cavity.inference.boundary import call
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,12 +7,12 @@ import numpy as np
 from cavity import _tree as tree
 from cavity._precision import to_numpy
 from cavity._warnings import warn
-from cavity.engine.evidence import log_evidence
-from cavity.engine.result import ConvergenceWarning
-from cavity.engine.threads import Threads
-from cavity.engine.update import State
-from cavity.engine.walk import Walk
+from cavity.inference.evidence import log_evidence
 from cavity.inference.named import Algorithm
+from cavity.inference.result import ConvergenceWarning
+from cavity.inference.threads import Threads
+from cavity.inference.update import State
+from cavity.inference.walk import Walk
 
 SOLVED = 1e-6  # relative error allowed in the linear system behind the gradient of log Z
 
@@ -38,7 +38,7 @@ class Fitted:
 
     def evidence_gradient(self) -> tuple[Any, Any]:
         """d log Z with respect to factor and prior, in the user's coordinates."""
-        from cavity.engine.gradient import gradient
+        from cavity.inference.gradient import gradient
 
         self._refuse_without_sites("evidence_gradient")
         whole = [np.asarray(leaf).dtype for leaf in tree.leaves((self.walk.problem.factor, self.walk.problem.given[0]))]
@@ -56,7 +56,7 @@ class Fitted:
 
     def linear_response(self, expectations: Any) -> Any:
         """The linear response of q, in the user's coordinates."""
-        from cavity.engine.response import respond
+        from cavity.inference.response import respond
 
         self._refuse_without_sites("linear_response")
         walk, state = self._in_user_coordinates()
@@ -67,7 +67,7 @@ class Fitted:
         problem, state = self.walk.problem, self.state
         if problem.lift is None:
             return self.walk, state
-        from cavity.engine.source import Arrays
+        from cavity.inference.source import Arrays
 
         prior, data = problem.given
         sums = problem.sums.with_prior(prior)

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
-from cavity.engine.problem import Problem
-from cavity.engine.result import Progress, Result
-from cavity.engine.update import State
-from cavity.engine.walk import Walk
 from cavity.families.base import are_alike, describe
 from cavity.inference.named import Algorithm
+from cavity.inference.problem import Problem
+from cavity.inference.result import Progress, Result
+from cavity.inference.update import State
+from cavity.inference.walk import Walk
 
 
 class Origin(NamedTuple):

@@ -1,7 +1,7 @@
 """Many small batches in one compiled program: a scan over the batches that lie in a chunk.
 
-The update is that of the host (`cavity.engine.update`), traced. Rows of a chunk are laid out batch by batch; those that
-fill up the last chunk weigh nothing, and a batch without weight takes no time.
+The update is that of the host (`cavity.inference.update`), traced. Rows of a chunk are laid out batch by batch; those
+that fill up the last chunk weigh nothing, and a batch without weight takes no time.
 """
 
 from functools import partial
@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from cavity.engine import memory
-from cavity.engine.boundary import call
-from cavity.engine.contract import CHUNK, Found, Programs, Rows
-from cavity.engine.order import Plan
-from cavity.engine.update import Info, State, update, update_own
+from cavity.inference import memory
+from cavity.inference.boundary import call
+from cavity.inference.contract import CHUNK, Found, Programs, Rows
+from cavity.inference.order import Plan
+from cavity.inference.update import Info, State, update, update_own
 
 
 class Batches(NamedTuple):

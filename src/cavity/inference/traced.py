@@ -7,11 +7,11 @@ import jax
 import numpy as np
 from jax import Array
 
-from cavity.engine import scan
-from cavity.engine.boundary import call, filled_up, first
-from cavity.engine.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
-from cavity.engine.order import Plan
-from cavity.engine.update import Info, State
+from cavity.inference import scan
+from cavity.inference.boundary import call, filled_up, first
+from cavity.inference.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
+from cavity.inference.order import Plan
+from cavity.inference.update import Info, State
 
 FEW = 32  # batches in a sweep that are not worth a program of their own
 

@@ -1,1 +1,0 @@
-"""The engine: one walk over chunks of rows, one update, one declared contract."""
