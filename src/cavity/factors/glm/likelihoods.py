@@ -14,11 +14,10 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import gammaln
 
-from cavity import quadrature
 from cavity._checks import as_numbers, check_positive
 from cavity._pytree import pytree
 from cavity.factors.base import scalar_of_user
-from cavity.quadrature import Tilt
+from cavity.quadrature import Tilt, adaptive
 from cavity.special import LOG_SQRT_2PI, hazard, hazard_excess, log_ndtr, log_sigmoid, truncated_variance
 
 LARGEST_COUNT = 1e15
@@ -50,13 +49,13 @@ class Likelihood(abc.ABC):
     def tilt(self, y: Array, mean: Array, variance: Array, power: float) -> Tilt:
         """ℓ(m, v) = (1/α) log E[p(y|a)^α] under a ~ N(m, v), with its derivatives: see `Tilt`."""
         kernel = lambda a: self.log_kernel(y, a)
-        tilt = quadrature.tilt(kernel, mean, variance, power, self.center(y, mean))
+        tilt = adaptive.tilt(kernel, mean, variance, power, self.center(y, mean))
         return tilt._replace(log_mean=tilt.log_mean + self.log_base(y))
 
     def log_mean(self, y: Array, mean: Array, variance: Array, power: float) -> Array:
         """ℓ(m, v) alone, differentiable in everything."""
         kernel = lambda a: self.log_kernel(y, a)
-        return quadrature.log_mean(kernel, mean, variance, power, self.center(y, mean)) + self.log_base(y)
+        return adaptive.log_mean(kernel, mean, variance, power, self.center(y, mean)) + self.log_base(y)
 
 
 @pytree
@@ -233,7 +232,7 @@ class UserLikelihood(Likelihood):
     def center(self, y: Array, mean: Array) -> Array:
         if self.where is not None:
             return scalar_of_user("center", self.where, y)
-        return quadrature.mode(lambda a: self.log_kernel(y, a), mean)
+        return adaptive.mode(lambda a: self.log_kernel(y, a), mean)
 
     def check(self, y: Any) -> np.ndarray:
         return _check_finite(y)
