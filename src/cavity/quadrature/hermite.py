@@ -1,7 +1,7 @@
 """Gauss–Hermite rules of 5 to 21 nodes on the cavity itself, for likelihoods that vary little across it.
 
-Derivatives are read as expected scores, g = E[l′] and h = E[l″] + α Var[l′], which keep their digits however small v is;
-where l′ and l″ are not known, by parts: E[t e] and E[(t² − 1) e] with e = exp(α(l − l(m))) − 1, whose digits do not
+Derivatives are read as expected scores, g = E[l′] and h = E[l″] + α Var[l′], which keep their digits however small v
+is; where l′ and l″ are not known, by parts: E[t e] and E[(t² − 1) e] with e = exp(α(l − l(m))) − 1, whose digits do not
 cancel either. A rule is believed where the last Hermite coefficients of the integrand are small: its error is about
 their square.
 """
@@ -64,12 +64,12 @@ def tilts_of(
 ) -> tuple[Tilt, np.ndarray]:
     """One rule for a block of rows."""
     scale = rows.scale
-    value, slope, curve = kernel.derivatives(rows.y, rows.mean + scale * rule.nodes)
-    rise = value - here[0]
-    grown = np.expm1(power * rise) if power else rise
+    a = rows.mean + scale * rule.nodes
+    if kernel.values is not None:
+        return by_parts(rule, here[0], kernel.values(rows.y, a) - here[0], scale, power)
+    value, slope, curve = kernel.derivatives(rows.y, a)
+    grown = np.expm1(power * (value - here[0])) if power else value - here[0]
     excess = weighted_sum(rule.weights, grown)
-    if not kernel.exact:
-        return by_parts(rule, here[0], grown, excess, scale, power)
     log_mean = here[0] + (np.log1p(excess) / power if power else excess)
     total = 1 + excess if power else 1.0
     weight = 1 + grown if power else 1.0
@@ -86,17 +86,19 @@ def tilts_of(
 
 
 def by_parts(
-    rule: Rule, value: np.ndarray, grown: np.ndarray, excess: np.ndarray, scale: np.ndarray, power: float
+    rule: Rule, value: np.ndarray, rise: np.ndarray, scale: np.ndarray, power: float
 ) -> tuple[Tilt, np.ndarray]:
     """The tilt from values of l alone."""
     divisor = power if power else 1.0
+    grown = np.expm1(power * rise) if power else rise
+    excess = weighted_sum(rule.weights, grown)
     total = 1 + excess if power else 1.0
     first = weighted_sum(rule.weights * rule.nodes[:, 0], grown) / total
     second = weighted_sum(rule.weights * (rule.nodes[:, 0] ** 2 - 1), grown) / total
     if power:
         second = second - first**2
     log_mean = value + (np.log1p(excess) / power if power else excess)
-    size = divisor * FLOOR + np.abs(first) + np.abs(second)
+    size = divisor * FLOOR + np.abs(second)
     good = np.hypot(weighted_sum(rule.last[0], grown), weighted_sum(rule.last[1], grown)) <= STRICT * size
     tilt = Tilt(log_mean, first / (divisor * scale), second / (divisor * scale**2), 1 + power * second / divisor)
     return tilt, good

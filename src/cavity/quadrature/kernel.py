@@ -13,15 +13,19 @@ class Kernel(NamedTuple):
     """A log-likelihood l(a) of many rows.
 
     `derivatives(y, a)` gives l, l′ and l″ for `a` of shape (row,) or (node, row). `center(y, mean)` is where l varies
-    most. `length(y)` is the distance over which its derivatives change there, or None where it is not known. With
-    `exact` false, l′ and l″ are rough: good to place nodes with, not for results.
+    most, and `length(y)` the distance over which its derivatives change there; None where it is not known. With
+    `values(y, a)`, l′ and l″ are rough: good to place nodes with, while results come from these values of l alone.
     """
 
     derivatives: Derivatives
-    center: Callable[[Any, np.ndarray], np.ndarray]
+    center: Callable[[Any, np.ndarray], np.ndarray] | None
     length: Callable[[Any], Any] | None = None
     log_concave: bool = False
-    exact: bool = True
+    values: Callable[[Any, np.ndarray], np.ndarray] | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.values is None
 
 
 class Rows(NamedTuple):
@@ -44,7 +48,15 @@ class Rows(NamedTuple):
 
 def take(y: Any, index: Any) -> Any:
     """The same rows of every array in a nest of tuples."""
-    return tuple(take(part, index) for part in y) if isinstance(y, tuple) else y[index]
+    return map_arrays(lambda part: part[index], y)
+
+
+def map_arrays(function: Callable[[Any], Any], y: Any) -> Any:
+    """A function of every array in a nest of tuples, in the same nest."""
+    if not isinstance(y, tuple):
+        return function(y)
+    parts = [map_arrays(function, part) for part in y]
+    return type(y)(*parts) if hasattr(y, "_fields") else tuple(parts)
 
 
 def weighted_sum(weights: Any, terms: np.ndarray) -> np.ndarray:

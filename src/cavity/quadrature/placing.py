@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.quadrature.kernel import Kernel, Rows
+from cavity.quadrature.kernel import Kernel, Rows, take
 
 FADED = 34.0  # nats below the peak at which the tilted density ends
 BEYOND = 9.0  # a likelihood's centre this far outside the range does not matter, in its own widths
 MAX_CLIMB = 60
+SEEK_ROUNDS, HALVINGS, BEYOND_SIGHT = 16, 24, 100.0  # for the centre of a likelihood that does not say it, in sds
 LARGEST = 1e100
 CLOSE = 0.05  # of the width at a mode: near enough to place nodes
 FLAT, WIDEST = 5.0, 1.0  # steps have the cavity's width at this distance, and this is that width
@@ -52,13 +53,15 @@ class Place(NamedTuple):
     mode: Points
 
     def take(self, index: np.ndarray) -> "Place":
-        *parts, mode = self
-        return Place(*(part[index] for part in parts), Points(*(part[index] for part in mode)))
+        return Place(*take(tuple(self), index))
 
 
 def place(kernel: Kernel, rows: Rows, power: float) -> Place:
     """Nodes for every row; those of a row without a finite mode are NaN."""
-    center = (kernel.center(rows.y, rows.mean) - rows.mean) / rows.scale
+    if kernel.center is None:
+        center = seek_center(kernel, rows)
+    else:
+        center = (kernel.center(rows.y, rows.mean) - rows.mean) / rows.scale
     center = np.where(np.isfinite(center), center, 0.0)
     ends = at(kernel, rows, np.stack([np.zeros_like(center), center]))
     if power == 0:
@@ -135,6 +138,24 @@ def climb(kernel: Kernel, rows: Rows, t: np.ndarray, low: np.ndarray, high: np.n
     return result
 
 
+def seek_center(kernel: Kernel, rows: Rows) -> np.ndarray:
+    """Where a likelihood varies most: at its own mode, or half-way between the slopes of its two ends.
+
+    The latter finds the edge of one that has no mode, such as a logistic function.
+    """
+    free = np.full_like(rows.mean, np.inf)
+    mode = climb(kernel, rows, np.zeros_like(free), -free, free, 1.0, cavity=0.0, rounds=SEEK_ROUNDS)
+    side = np.full_like(mode, np.sqrt(2 * FADED))
+    low, high = -side, side
+    left, right = at(kernel, rows, low).slope, at(kernel, rows, high).slope
+    middle, falling = 0.5 * (left + right), left > right
+    for _ in range(HALVINGS):
+        t = 0.5 * (low + high)
+        ahead = (at(kernel, rows, t).slope > middle) == falling
+        low, high = np.where(ahead, t, low), np.where(ahead, high, t)
+    return np.where(np.abs(mode) < BEYOND_SIGHT, mode, 0.5 * (low + high))
+
+
 def reach(
     kernel: Kernel, rows: Rows, ends: Points, modes: Points, mode: Points, power: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -144,11 +165,12 @@ def reach(
     # a likelihood with one peak is nowhere higher than at that peak
     highest = np.max(np.concatenate([ends.value, modes.value]), 0)
     radius = np.sqrt(2 * (FADED + np.maximum(power * highest - mode.height(power), 0.0)))
+    around = np.sqrt(2 * FADED)  # and across a mode the cavity alone ends it, unless it curves upwards
     if power == 0:  # there l itself is what is integrated, and may grow
         for _ in range(3):
             growth = np.abs(at(kernel, rows, np.stack([-radius, radius])).value - mode.value)
             radius = np.sqrt(2 * (FADED + np.log1p(np.minimum(np.max(growth, 0), LARGEST))))
-    return -radius, radius
+    return np.minimum(-radius, np.min(modes.t, 0) - around), np.maximum(radius, np.max(modes.t, 0) + around)
 
 
 def tangents(kernel: Kernel, rows: Rows, mode: Points, side: int, power: float) -> np.ndarray:
@@ -169,10 +191,7 @@ def mapped(
     kernel: Kernel, rows: Rows, center: Points, mode: Points, low: np.ndarray, high: np.ndarray, power: float
 ) -> Place:
     """The graded nodes over a range: about the centre where it matters, otherwise about the mode."""
-    if kernel.length is None:
-        length = 0.7 / np.sqrt(np.abs(center.curve))
-    else:
-        length = kernel.length(rows.y) / rows.scale
+    length = 0.7 / np.sqrt(np.abs(center.curve)) if kernel.length is None else kernel.length(rows.y) / rows.scale
     fine = np.minimum(length, center.width(power))
     matters = (center.t > low - BEYOND * fine) & (center.t < high + BEYOND * fine) & np.isfinite(fine)
     at_mode = mode.width(power)
@@ -180,17 +199,17 @@ def mapped(
     step = np.where(matters, np.minimum(fine, WIDEST), at_mode)
     growth = quintic(step, np.full_like(step, WIDEST))
     x = inverse(growth, np.abs(mode.t - pivot) / step)
-    coarse = step * (1 + growth * x**4) > 1.3 * at_mode
+    coarse = step * (1 + growth * fourth_power(x)) > 1.3 * at_mode
     growth = np.where(coarse, quintic(step, np.maximum(step, at_mode)), growth)
-    ends = [inverse(growth, (edge - pivot) / step) for edge in (low, high)]
-    return Place(pivot, step, growth, *ends, mode)
+    begin, end = (inverse(growth, (edge - pivot) / step) for edge in (low, high))
+    return Place(pivot, step, growth, begin, end, mode)
 
 
 def quintic(step: np.ndarray, widest: np.ndarray) -> np.ndarray:
     """ε such that steps have grown to the widest at `FLAT` times that distance from the pivot."""
     ratio = np.maximum(widest / step, 1.0)
     x = 5 * FLAT * ratio / (ratio + 4)
-    return (ratio - 1) / x**4
+    return (ratio - 1) / fourth_power(x)
 
 
 def inverse(growth: np.ndarray, distance: np.ndarray) -> np.ndarray:
@@ -198,5 +217,12 @@ def inverse(growth: np.ndarray, distance: np.ndarray) -> np.ndarray:
     size = np.abs(distance)
     x = np.minimum(size, (5 * size / np.maximum(growth, 1e-300)) ** 0.2)
     for _ in range(6):
-        x = x - (x + growth * x**5 / 5 - size) / (1 + growth * x**4)
+        fourth = growth * fourth_power(x)
+        x = x - (x * (1 + 0.2 * fourth) - size) / (1 + fourth)
     return np.copysign(x, distance)
+
+
+def fourth_power(x: np.ndarray) -> np.ndarray:
+    """x⁴ by two squares, which NumPy's power does not see."""
+    square = x * x
+    return square * square

@@ -1,9 +1,9 @@
 """Tilts of many rows at once, in NumPy: the rule is chosen for each row by itself.
 
-For a ~ N(m, v) and a log-likelihood l(a), the tilted density is proportional to N(a; m, v) exp(α l(a)). Where the cavity
-is narrow beside the likelihood a few Gauss–Hermite nodes are enough (`hermite`); elsewhere the trapezoid rule, on nodes
-graded towards the point where the likelihood varies most, converges exponentially (`trapezoid`). Both estimate their
-own error. Rows that fail get more nodes, and in the end the caller's last resort; without one they are not a number.
+For a ~ N(m, v) and a log-likelihood l(a), the tilted density is proportional to N(a; m, v) exp(α l(a)). Where the
+cavity is narrow beside the likelihood a few Gauss–Hermite nodes are enough (`hermite`); elsewhere the trapezoid rule,
+on nodes graded towards the point where the likelihood varies most, converges exponentially (`trapezoid`). Both estimate
+their own error. Rows that fail get more nodes, and in the end the caller's last resort; without one they get NaN.
 
 Arrays of nodes are (node, row). Sums run over the first axis in order, so that what a row gets does not depend on the
 rows beside it.

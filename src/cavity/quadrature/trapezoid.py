@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.quadrature.kernel import BLOCK, Kernel, Rows
-from cavity.quadrature.placing import Place, at, place
+from cavity.quadrature.placing import Place, at, fourth_power, place
 from cavity.quadrature.tilted import Tilt
 from cavity.special.constants import LOG_SQRT_2PI
 
@@ -77,15 +77,18 @@ class Rule(NamedTuple):
         At power 0 of w (1, r, u, l″, u d) with |l″| and |u d|. Here d = t − t₀, r = l − l₀, u = l′ − l₀′.
         """
         placed, mode = self.placed, self.placed.mode
-        fourth = placed.growth * x**4
+        fourth = placed.growth * fourth_power(x)
         d = (placed.pivot - mode.t) + placed.step * (x * (1 + 0.2 * fourth))
-        point = at(self.kernel, self.rows, d)
-        rise = point.value - mode.value
+        if self.kernel.values is None:
+            point = at(self.kernel, self.rows, d)
+            rise = point.value - mode.value
+        else:
+            rise = self.kernel.values(self.rows.y, self.rows.mean + self.rows.scale * d) - mode.value
         w = np.exp(np.minimum(self.power * rise - d * (mode.t + 0.5 * d), HIGHEST)) * (1 + fourth)
-        w = np.where(np.isfinite(w), w, 0.0)
+        w = np.nan_to_num(w, copy=False, nan=0.0)  # l and its slope may overflow together
         if self.power:
-            terms = [w, w * d]
-            terms += [terms[1] * d]
+            first = w * d
+            terms = [w, first, first * d]
             if self.scores:
                 change = np.where(w > 0, point.slope - mode.slope, 0.0)
                 terms += [w * change, w * change**2, w * np.where(w > 0, point.curve, 0.0)]

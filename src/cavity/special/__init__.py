@@ -16,7 +16,16 @@ from cavity._array import is_jax
 from cavity.special import host
 from cavity.special.constants import LOG_SQRT_2PI
 
-__all__ = ["LOG_SQRT_2PI", "hazard", "hazard_excess", "log_ndtr", "log_sigmoid", "sigmoid", "truncated_variance"]
+__all__ = [
+    "LOG_SQRT_2PI",
+    "hazard",
+    "hazard_excess",
+    "log_gamma",
+    "log_ndtr",
+    "log_sigmoid",
+    "sigmoid",
+    "truncated_variance",
+]
 
 
 def log_ndtr(z: Any) -> Any:
@@ -47,6 +56,11 @@ def sigmoid(z: Any) -> Any:
 def log_sigmoid(z: Any) -> Any:
     """log 1 / (1 + e^−z)."""
     return _library(z).log_sigmoid(z)
+
+
+def log_gamma(z: Any) -> Any:
+    """log Γ(z)."""
+    return _library(z).log_gamma(z)
 
 
 def _library(z: Any) -> Any:

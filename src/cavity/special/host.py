@@ -9,6 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import erfcx
+from scipy.special import gammaln as log_gamma
+
+__all__ = [
+    "hazard",
+    "hazard_excess",
+    "log_gamma",
+    "log_ndtr",
+    "log_sigmoid",
+    "sigmoid",
+    "truncated",
+    "truncated_variance",
+]
 
 SWITCH = 2.5
 DEPTH = 80  # of the continued fraction: exact to rounding at x = SWITCH
