@@ -19,7 +19,7 @@ from cavity.quadrature.kernel import Kernel, Rows, take
 FADED = 34.0  # nats below the peak at which the tilted density ends
 BEYOND = 9.0  # a likelihood's centre this far outside the range does not matter, in its own widths
 MAX_CLIMB = 60
-SEEK_ROUNDS, HALVINGS, BEYOND_SIGHT = 16, 24, 100.0  # for the centre of a likelihood that does not say it, in sds
+SEEK_ROUNDS, HALVINGS = 16, 24  # for the centre of a likelihood that does not say it
 LARGEST = 1e100
 CLOSE = 0.05  # of the width at a mode: near enough to place nodes
 FLAT, WIDEST = 5.0, 1.0  # steps have the cavity's width at this distance, and this is that width
@@ -43,13 +43,17 @@ class Points(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The nodes of each row: pivot, κ, ε, where x begins and ends; and the mode about which sums are taken."""
+    """The nodes of each row: pivot, κ, ε, where x begins and ends; and the mode about which sums are taken.
+
+    `activation` is a at the mode. Far out, rounding of a moves t, so that the two are kept together.
+    """
 
     pivot: np.ndarray
     step: np.ndarray
     growth: np.ndarray
     begin: np.ndarray
     end: np.ndarray
+    activation: np.ndarray
     mode: Points
 
     def take(self, index: np.ndarray) -> "Place":
@@ -72,9 +76,11 @@ def place(kernel: Kernel, rows: Rows, power: float) -> Place:
         modes = climb_from_both(kernel, rows, ends, power)
     height = modes.height(power)
     best = np.argmax(np.where(np.isfinite(height), height, -np.inf), 0)
-    mode = exactly(kernel, rows, np.take_along_axis(modes.t, best[None], 0)[0])
+    activation = rows.mean + rows.scale * np.take_along_axis(modes.t, best[None], 0)[0]
+    mode = at(kernel, rows._replace(mean=activation), np.zeros_like(center))
+    mode = mode._replace(t=(activation - rows.mean) / rows.scale)
     low, high = reach(kernel, rows, ends, modes, mode, power)
-    return mapped(kernel, rows, Points(*(part[1] for part in ends)), mode, low, high, power)
+    return mapped(kernel, rows, Points(*take(tuple(ends), 1)), mode, low, high, power)._replace(activation=activation)
 
 
 def at(kernel: Kernel, rows: Rows, t: np.ndarray) -> Points:
@@ -84,12 +90,6 @@ def at(kernel: Kernel, rows: Rows, t: np.ndarray) -> Points:
     value, slope, curve = kernel.derivatives(rows.y, a)
     lost = shift - (a - rows.mean)
     return Points(t, value + lost * slope, rows.scale * (slope + lost * curve), rows.scale**2 * curve + 0 * t)
-
-
-def exactly(kernel: Kernel, rows: Rows, t: np.ndarray) -> Points:
-    """The kernel at a number a near m + √v t, with the t that belongs to it: far out, rounding of a moves t."""
-    a = rows.mean + rows.scale * t
-    return at(kernel, rows._replace(mean=a), np.zeros_like(t))._replace(t=(a - rows.mean) / rows.scale)
 
 
 def climb_from_the_higher(kernel: Kernel, rows: Rows, ends: Points, power: float) -> Points:
@@ -110,50 +110,61 @@ def climb_from_both(kernel: Kernel, rows: Rows, ends: Points, power: float) -> P
     return at(kernel, rows, np.stack(tops))
 
 
-def climb(kernel: Kernel, rows: Rows, t: np.ndarray, low: np.ndarray, high: np.ndarray, power: float) -> np.ndarray:
+def climb(
+    kernel: Kernel,
+    rows: Rows,
+    t: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    power: float,
+    cavity: float = 1.0,
+    rounds: int = MAX_CLIMB,
+) -> np.ndarray:
     """A mode uphill from t, in all rows at once: Newton steps, doubled ones outside of a bracket, halving inside.
 
-    Rows leave when their Newton step is short; a fixed number of rounds ends it for all.
+    Rows leave when their Newton step is short; a fixed number of rounds ends it for all. With `cavity` zero it is a
+    mode of the likelihood alone.
     """
     result, active, step = np.array(t), np.arange(len(t)), np.ones_like(t)
-    for n in range(MAX_CLIMB):
+    for n in range(rounds):
         point = at(kernel, rows, t)
-        force, stiffness = power * point.slope - t, 1 - power * point.curve
+        force, stiffness = power * point.slope - cavity * t, cavity - power * point.curve
         low, high = np.where(force >= 0, t, low), np.where(force <= 0, t, high)
-        newton = force / np.where(stiffness > 0, stiffness, 1 + np.abs(stiffness))
-        close = np.abs(newton) * np.sqrt(1 + np.abs(stiffness)) <= CLOSE
-        close = close & (stiffness > 0) | (force == 0) | ~np.isfinite(force) | (high - low <= 1e-13 * np.abs(low))
         bracketed = np.isfinite(low) & np.isfinite(high)
-        inside = (t + newton > low) & (t + newton < high) & (stiffness > 0)
-        inside &= (n % 3 != 2) | ~bracketed
+        newton = force / np.where(stiffness > 0, stiffness, 1 + np.abs(stiffness))
+        short = (stiffness > 0) & (np.abs(newton) * np.sqrt(cavity + np.abs(stiffness)) <= CLOSE)
+        close = short | (force == 0) | ~np.isfinite(force) | (bracketed & (high - low <= 1e-13 * np.abs(low)))
+        inside = (t + newton > low) & (t + newton < high) & (stiffness > 0) & ((n % 3 != 2) | ~bracketed)
         step = np.maximum(2 * step, np.abs(newton))
         onward = np.where(inside, t + newton, t + np.sign(force) * step)
-        t = np.where(inside | ~bracketed, onward, 0.5 * (low + high))
-        result[active] = np.where(close, point.t, t)
-        if np.all(close):
+        onward = np.where(inside | ~bracketed, onward, 0.5 * (low + high))
+        result[active] = np.where(close, t, onward)
+        stay = np.flatnonzero(~close)
+        if not stay.size:
             break
-        stay = ~close
-        active, t, low, high, step = active[stay], t[stay], low[stay], high[stay], step[stay]
-        rows = rows.take(np.flatnonzero(stay))
+        active, t, low, high, step = take((active, onward, low, high, step), stay)
+        rows = rows.take(stay)
     return result
 
 
 def seek_center(kernel: Kernel, rows: Rows) -> np.ndarray:
-    """Where a likelihood varies most: at its own mode, or half-way between the slopes of its two ends.
+    """Where a likelihood that does not say so varies most, in units of t: at its mode, or else at its edge.
 
-    The latter finds the edge of one that has no mode, such as a logistic function.
+    An edge lies half-way between the slopes on both sides of the cavity, as that of a logistic function does.
     """
     free = np.full_like(rows.mean, np.inf)
     mode = climb(kernel, rows, np.zeros_like(free), -free, free, 1.0, cavity=0.0, rounds=SEEK_ROUNDS)
-    side = np.full_like(mode, np.sqrt(2 * FADED))
-    low, high = -side, side
-    left, right = at(kernel, rows, low).slope, at(kernel, rows, high).slope
+    width = 1 / np.sqrt(np.abs(at(kernel, rows, mode).curve))
+    before, after = at(kernel, rows, np.stack([mode - width, mode + width])).slope
+    high = np.full_like(mode, np.sqrt(2 * FADED))
+    low = -high
+    left, right = at(kernel, rows, np.stack([low, high])).slope
     middle, falling = 0.5 * (left + right), left > right
     for _ in range(HALVINGS):
         t = 0.5 * (low + high)
         ahead = (at(kernel, rows, t).slope > middle) == falling
         low, high = np.where(ahead, t, low), np.where(ahead, high, t)
-    return np.where(np.abs(mode) < BEYOND_SIGHT, mode, 0.5 * (low + high))
+    return np.where((before > 0) & (after < 0), mode, 0.5 * (low + high))
 
 
 def reach(
@@ -165,12 +176,15 @@ def reach(
     # a likelihood with one peak is nowhere higher than at that peak
     highest = np.max(np.concatenate([ends.value, modes.value]), 0)
     radius = np.sqrt(2 * (FADED + np.maximum(power * highest - mode.height(power), 0.0)))
-    around = np.sqrt(2 * FADED)  # and across a mode the cavity alone ends it, unless it curves upwards
     if power == 0:  # there l itself is what is integrated, and may grow
         for _ in range(3):
             growth = np.abs(at(kernel, rows, np.stack([-radius, radius])).value - mode.value)
             radius = np.sqrt(2 * (FADED + np.log1p(np.minimum(np.max(growth, 0), LARGEST))))
-    return np.minimum(-radius, np.min(modes.t, 0) - around), np.maximum(radius, np.max(modes.t, 0) + around)
+    # one with a slope that lasts moves the cavity as a whole
+    matter = modes.height(power) > mode.height(power) - FADED
+    low, high = np.where(matter, modes.t, np.inf), np.where(matter, modes.t, -np.inf)
+    around = np.sqrt(2 * FADED)
+    return np.minimum(-radius, np.min(low, 0) - around), np.maximum(radius, np.max(high, 0) + around)
 
 
 def tangents(kernel: Kernel, rows: Rows, mode: Points, side: int, power: float) -> np.ndarray:
@@ -202,7 +216,7 @@ def mapped(
     coarse = step * (1 + growth * fourth_power(x)) > 1.3 * at_mode
     growth = np.where(coarse, quintic(step, np.maximum(step, at_mode)), growth)
     begin, end = (inverse(growth, (edge - pivot) / step) for edge in (low, high))
-    return Place(pivot, step, growth, begin, end, mode)
+    return Place(pivot, step, growth, begin, end, rows.mean, mode)
 
 
 def quintic(step: np.ndarray, widest: np.ndarray) -> np.ndarray:

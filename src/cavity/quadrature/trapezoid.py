@@ -22,6 +22,7 @@ PORTION = 128  # nodes at once
 TOLERANCE = 1e-5  # of the difference between a rule and every other node of it
 ROUNDING = 1e-13  # what rounding of a large l may claim
 FLOOR = 1e-3  # √v g and v h are resolved relative to their own size or to this
+NEGLIGIBLE = 1e-12  # share of the sum at both ends of the range
 HIGHEST = 600.0  # of the log integrand above its value at the mode: what rounding may claim
 SHALLOW = 0.1  # of α v l″: below it, expected scores lose fewer digits than tilted moments
 
@@ -29,7 +30,7 @@ SHALLOW = 0.1  # of α v l″: below it, expected scores lose fewer digits than 
 def tilts(kernel: Kernel, rows: Rows, power: float) -> tuple[Tilt, np.ndarray]:
     """The tilts of all rows, and which of them are resolved."""
     placed = place(kernel, rows, power)
-    around = rows._replace(mean=rows.mean + rows.scale * placed.mode.t)
+    around = rows._replace(mean=placed.activation)
     shallow = power * np.abs(placed.mode.curve) < SHALLOW
     found, good = np.full((4, len(rows.mean)), np.nan), np.zeros(len(rows.mean), bool)
     bucket = buckets(placed)
@@ -127,14 +128,16 @@ def refined(rule: Rule, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     found, good, todo = np.empty((4, n)), np.zeros(n, bool), np.arange(n)
     begin, step = placed.begin, 2 * (placed.end - placed.begin) / (n_nodes - 1)
     sums, n_new = rule.sums(begin, step, (n_nodes + 1) // 2), n_nodes // 2
+    ends = rule.portion(np.stack([begin, placed.end]))[0]
     for _ in range(MAX_DOUBLINGS + 1):
         more = sums + rule.sums(begin + step / 2, step, n_new)
         before, after = rule.read(sums, step), rule.read(more, step / 2)
-        found[:, todo], good[todo] = after, agree(rule, before, after)
+        found[:, todo], good[todo] = after, agree(rule, before, after) & (ends <= NEGLIGIBLE * more[0])
         stay = np.flatnonzero(~good[todo])
         if not stay.size:
             break
-        todo, sums, begin, step, rule = todo[stay], more[:, stay], begin[stay], step[stay] / 2, rule.take(stay)
+        todo, sums, begin, step, ends = todo[stay], more[:, stay], begin[stay], step[stay] / 2, ends[stay]
+        rule = rule.take(stay)
         n_new = n_nodes - 1 if n_new <= n_nodes // 2 else 2 * n_new
     return found, good
 
