@@ -1,12 +1,17 @@
 """The normal tail functions and the logistic function against mpmath, in value and in derivative."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
 
+import cavity
 from cavity import special
+from cavity.special import host
 
 FAR = -np.geomspace(8.0, 1e150, 40)
 POINTS = np.concatenate([FAR, np.linspace(-9.0, 9.0, 181), np.linspace(9.5, 37.0, 12)])
@@ -45,6 +50,15 @@ def test_truncated_normal(exact: np.ndarray, column: int) -> None:
     np.testing.assert_allclose(value, exact[:, column], rtol=1e-10)
 
 
+@pytest.mark.parametrize("column", range(4))
+def test_truncated_normal_on_the_host(exact: np.ndarray, column: int) -> None:
+    value = FUNCTIONS[column](POINTS)
+    assert isinstance(value, np.ndarray)
+    np.testing.assert_allclose(value, exact[:, column], rtol=1e-14 if column < 3 else 1e-13, atol=1e-307)
+    np.testing.assert_allclose(host.truncated(POINTS)[column], value, rtol=1e-14)
+    np.testing.assert_array_equal([FUNCTIONS[column](z) for z in POINTS], value)
+
+
 @pytest.mark.parametrize("column", range(3))
 def test_derivatives(exact: np.ndarray, column: int) -> None:
     """log Φ′ = hazard, hazard′ = −hazard · excess, excess′ = variance."""
@@ -67,6 +81,14 @@ def test_extremes_are_numbers(function) -> None:
         ends = jnp.array([-1e300, -1e155, 0.0, 1e4, 1e155, 1e300])
         assert not np.any(np.isnan(function(ends)))
         assert not np.any(np.isnan(jax.vmap(jax.grad(function))(ends[1:])))
+        np.testing.assert_allclose(function(np.asarray(ends)), function(ends), rtol=1e-10, atol=1e-307)
+
+
+def test_numbers_of_the_host_need_no_jax() -> None:
+    code = "import sys; sys.modules['jax'] = None; from cavity.special import host; print(host.log_ndtr(-1e4))"
+    loader = f"import types, sys; p = types.ModuleType('cavity'); p.__path__ = {[*cavity.__path__]}; "
+    done = subprocess.run([sys.executable, "-c", loader + "sys.modules['cavity'] = p; " + code], capture_output=True)
+    assert float(done.stdout) == pytest.approx(-50000010.12927892, rel=1e-14), done.stderr.decode()
 
 
 def test_logistic() -> None:
@@ -81,3 +103,5 @@ def test_logistic() -> None:
         np.testing.assert_allclose(special.log_sigmoid(jnp.asarray(points)), log_sigmoid, rtol=1e-13)
         np.testing.assert_allclose(jax.vmap(grad)(jnp.asarray(points)), slope, rtol=1e-13)
         np.testing.assert_allclose(jax.vmap(jax.grad(grad))(jnp.asarray(points)), curve, rtol=1e-13)
+    np.testing.assert_allclose(special.log_sigmoid(points), log_sigmoid, rtol=1e-14)
+    np.testing.assert_allclose(special.sigmoid(-points), slope, rtol=1e-14)

@@ -1,5 +1,7 @@
-"""One-dimensional Gaussian expectations."""
+"""One-dimensional Gaussian expectations: for many rows on the host, for one row under JAX (`adaptive`)."""
 
-from cavity.quadrature.adaptive import Tilt, log_mean, mode, tilt
+from cavity.quadrature.kernel import Kernel
+from cavity.quadrature.rows import tilts
+from cavity.quadrature.tilted import Tilt
 
-__all__ = ["Tilt", "log_mean", "mode", "tilt"]
+__all__ = ["Kernel", "Tilt", "tilts"]

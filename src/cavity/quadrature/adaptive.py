@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array, lax
 from jax.lax import stop_gradient
 
+from cavity.quadrature.tilted import Tilt
 from cavity.special import LOG_SQRT_2PI
 
 LogLik = Callable[[Array], Array]
@@ -29,19 +30,6 @@ NEGLIGIBLE = 1e-15  # a leg ends when a panel adds less than this share of every
 REACH = 50.0  # a starting point with this much less mass than the main one, in nats, is left out
 HIGHEST = 600.0  # of the log integrand above its value at t₀: what rounding of a huge l may claim
 MAX_CLIMB, MAX_PANELS, MAX_STEPS = 80, 96, 256
-
-
-class Tilt(NamedTuple):
-    """What a likelihood says about one activation a ~ N(m, v): equation (37) of docs/mathematics.md.
-
-    `log_mean` is ℓ(m, v) = (1/α) log E[p^α] (E[log p] at α = 0), `slope` is g = ∂ℓ/∂m, `curvature` is h = ∂²ℓ/∂m² and
-    `shrinkage` is 1 + α v h, the tilted variance over v. The tilted mean is m + α v g.
-    """
-
-    log_mean: Array
-    slope: Array
-    curvature: Array
-    shrinkage: Array
 
 
 def tilt(log_lik: LogLik, mean: Array, variance: Array, power: float, center: Array) -> Tilt:

@@ -1,13 +1,7 @@
-"""The normal distribution's tail functions and the logistic function, right in both tails, with exact derivatives.
+"""The functions of `cavity.special` in JAX, with exact derivatives.
 
-With φ and Φ the standard normal density and distribution function, everything a probit needs is log Φ(z) and
-
-    hazard     λ(z) = φ(z)/Φ(z) = d log Φ/dz     the mean of a standard normal truncated to above −z
-    excess     e(z) = λ(z) + z > 0               how far that mean lies above the cut
-    variance   1 − λ(z) e(z) = e′(z) ∈ (0, 1)    the variance of that truncated normal
-
-Below z = −`SWITCH` these come from Laplace's continued fraction e = 1/(x + 2/(x + 3/(x + …))) with x = −z, whose terms
-are all positive, so that nothing cancels however far the tail; elsewhere from `erfc`. All functions act elementwise.
+Below z = −`SWITCH` those of the normal come from Laplace's continued fraction e = 1/(x + 2/(x + 3/(x + …))) with
+x = −z, whose terms are all positive, so that nothing cancels however far the tail; elsewhere from `erfc`.
 """
 
 import functools
@@ -17,10 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.scipy.special import erfc
+from jax.scipy.special import gammaln as log_gamma
+
+from cavity.special.constants import LOG_SQRT_2PI
+
+__all__ = ["hazard", "hazard_excess", "log_gamma", "log_ndtr", "log_sigmoid", "sigmoid", "truncated_variance"]
 
 SWITCH = 5.0
 DEPTH = 18  # of the continued fraction: exact to rounding at x = SWITCH
-LOG_SQRT_2PI = float(0.5 * np.log(2 * np.pi))
 
 
 @jax.custom_jvp

@@ -1,0 +1,95 @@
+"""Two labels, y ∈ {−1, +1}."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cavity._array import namespace
+from cavity._pytree import pytree
+from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
+from cavity.quadrature import Tilt
+from cavity.special import hazard, hazard_excess, host, log_ndtr, log_sigmoid, truncated_variance
+
+
+@pytree
+class Probit(Likelihood):
+    """p(y|a) = Φ(y a), y ∈ {−1, +1}; closed at power 1."""
+
+    log_concave: ClassVar[bool] = True
+
+    def log_kernel(self, y: Any, a: Any) -> Any:
+        return log_ndtr(y * a)
+
+    def derivatives(self, y: Any, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        at = host.truncated(y * a)
+        return at.log_ndtr, y * at.hazard, -at.hazard * at.excess
+
+    def center(self, y: Any, mean: Any) -> Any:
+        return namespace(mean).zeros_like(mean)
+
+    def check(self, y: Any) -> np.ndarray:
+        return check_signs(y)
+
+    def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
+        if power != 1:
+            return super().tilts(y, mean, variance, power)
+        variance = proper(variance)
+        total = 1 + variance
+        root = np.sqrt(total)
+        at = host.truncated(y * mean / root)
+        slope, curvature = y * at.hazard / root, -at.hazard * at.excess / total
+        return Tilt(at.log_ndtr, slope, curvature, (1 + variance * at.variance) / total)
+
+    def tilt(self, y: Any, mean: Any, variance: Any, power: float) -> Tilt:
+        if power != 1:
+            return super().tilt(y, mean, variance, power)
+        total = 1 + variance
+        root = namespace(total).sqrt(total)
+        z = y * mean / root
+        slope = y * hazard(z) / root
+        curvature = -hazard(z) * hazard_excess(z) / total
+        return Tilt(log_ndtr(z), slope, curvature, (1 + variance * truncated_variance(z)) / total)
+
+    def log_mean(self, y: Any, mean: Any, variance: Any, power: float) -> Any:
+        if power != 1:
+            return super().log_mean(y, mean, variance, power)
+        return log_ndtr(y * mean / namespace(variance).sqrt(1 + variance))
+
+
+@pytree
+class Logit(Likelihood):
+    """p(y|a) = 1/(1 + e^(−y a)), y ∈ {−1, +1}."""
+
+    log_concave: ClassVar[bool] = True
+
+    def log_kernel(self, y: Any, a: Any) -> Any:
+        return log_sigmoid(y * a)
+
+    def derivatives(self, y: Any, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        z = y * a
+        small = np.exp(-np.abs(z))
+        share = 1 / (1 + small)
+        value = np.minimum(z, 0.0) - np.log1p(small)
+        return value, y * share * np.exp(-np.maximum(z, 0.0)), -small * share * share
+
+    def center(self, y: Any, mean: Any) -> Any:
+        return namespace(mean).zeros_like(mean)
+
+    def length(self, y: Any) -> float:
+        return 1.4  # its poles are π away
+
+    def check(self, y: Any) -> np.ndarray:
+        return check_signs(y)
+
+
+def check_signs(y: Any) -> np.ndarray:
+    """Labels −1 and +1 as float64, or a ValueError."""
+    y = check_finite(y)
+    if not np.all(np.abs(y) == 1):
+        labels = np.unique(y)
+        got = ", ".join(f"{label:g}" for label in labels[:5]) + (", …" if labels.size > 5 else "")
+        raise ValueError(
+            f"y must contain −1 and +1 only; got {got}. Map the two labels to −1 and +1, for instance 2 * y − 1 for "
+            "labels 0 and 1."
+        )
+    return y

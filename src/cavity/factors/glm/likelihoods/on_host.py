@@ -1,0 +1,78 @@
+"""Users' functions for arrays of rows: NumPy's as they are, JAX's compiled once for vectors of a fixed length."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cavity.quadrature.kernel import map_arrays
+
+DIFFERENCE = 1e-4  # relative to 1 + |a|: good enough to place nodes with
+
+
+@functools.lru_cache(maxsize=256)
+def on_host(name: str, function: Callable[..., Any]) -> "OnHost":
+    """What is known of a user's function, remembered from call to call."""
+    return OnHost(name, function)
+
+
+class OnHost:
+    """A user's function of (y, a), or of y alone, where y is an array or a nest of tuples of arrays."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self.function = name, function
+        self.known_to_take_arrays = False
+        self._tried = False
+
+    def takes_arrays(self, *args: Any) -> bool:
+        """Whether it is a NumPy function that acts elementwise, by trying it on a few numbers of each argument."""
+        if not self._tried:
+            few = map_arrays(lambda part: np.resize(np.asarray(part, np.float64), PROBE), args)
+            try:
+                with np.errstate(all="ignore"):
+                    value = self.function(*few)
+            except Exception:  # of whatever kind: tracing it will say what is wrong
+                value = None
+            self.known_to_take_arrays = isinstance(value, np.ndarray) and value.shape == PROBE
+            self._tried = True
+        return self.known_to_take_arrays
+
+    def values(self, *args: Any) -> np.ndarray:
+        """Its values, in the shape of its last argument."""
+        shape = np.shape(first_array(args[-1]))
+        if self.takes_arrays(*args):
+            value = self.function(*map_arrays(lambda part: np.broadcast_to(part, shape), args))
+            return np.asarray(value, dtype=np.float64)
+        return self._compiled(shape, *args)[0]
+
+    def derivatives(self, y: Any, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values with first and second derivatives in a: exact ones of a JAX function, rough ones of NumPy's."""
+        if not self.takes_arrays(y, a):
+            return self._compiled(np.shape(a), y, a)
+        step = DIFFERENCE * (1 + np.abs(a))
+        below, here, above = self.values(y, a - step), self.values(y, a), self.values(y, a + step)
+        return here, (above - below) / (2 * step), (above - 2 * here + below) / step**2
+
+    def _compiled(self, shape: tuple[int, ...], *args: Any) -> Any:
+        from cavity.factors.glm.likelihoods import traced
+
+        flat = map_arrays(lambda part: np.broadcast_to(part, shape).ravel(), args)
+        found = traced.in_portions(self._program(len(args)), flat, traced.MANY)
+        return tuple(part.reshape(shape) for part in found)
+
+    @functools.cache  # noqa: B019  (instances are themselves remembered for good)
+    def _program(self, n_args: int) -> Callable[..., Any]:
+        from cavity.factors.base import scalar_of_user
+        from cavity.factors.glm.likelihoods import traced
+
+        scalar = lambda *args: scalar_of_user(self.name, self.function, *args)
+        return traced.with_derivatives(scalar) if n_args == 2 else traced.each(scalar)
+
+
+def first_array(y: Any) -> Any:
+    """The first array of a nest of tuples."""
+    return first_array(y[0]) if isinstance(y, tuple) else y
+
+
+PROBE = (2, 3)

@@ -1,0 +1,69 @@
+"""A user's own log p(y|a)."""
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from cavity._array import is_jax
+from cavity._pytree import pytree
+from cavity.factors.glm.likelihoods.base import Likelihood, check_finite
+from cavity.factors.glm.likelihoods.on_host import on_host
+from cavity.quadrature import Kernel, Tilt, tilts
+from cavity.quadrature.kernel import map_arrays
+
+
+@pytree
+class UserLikelihood(Likelihood):
+    """A user's own log p(y|a), a smooth function `log_density(y, a)`; y may be a tuple, of one entry per row each.
+
+    `where(y)` says around which activation it varies most; without it, the mode of the likelihood uphill from the
+    cavity's mean is used. Under JAX both are called with scalars; on the host with arrays of one shape where they are
+    NumPy functions, and with traced scalars, mapped over rows, where they are JAX's.
+    """
+
+    log_density: Callable[[Any, Any], Any] = field(metadata={"static": True})
+    where: Callable[[Any], Any] | None = field(default=None, metadata={"static": True})
+
+    def log_kernel(self, y: Any, a: Any) -> Any:
+        from cavity.factors.base import scalar_of_user
+
+        if is_jax(a):
+            return scalar_of_user("log_lik", self.log_density, y, a)
+        return on_host("log_lik", self.log_density).values(y, a)
+
+    def derivatives(self, y: Any, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return on_host("log_lik", self.log_density).derivatives(y, a)
+
+    def center(self, y: Any, mean: Any) -> Any:
+        from cavity.factors.base import scalar_of_user
+        from cavity.quadrature import adaptive
+
+        if self.where is None:
+            return adaptive.mode(lambda a: self.log_kernel(y, a), mean)
+        if is_jax(mean):
+            return scalar_of_user("center", self.where, y)
+        return on_host("center", self.where).values(y)
+
+    def check(self, y: Any) -> Any:
+        return map_arrays(check_finite, y)
+
+    def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
+        function = on_host("log_lik", self.log_density)
+        if not function.takes_arrays(y, np.asarray(mean)):
+            return super().tilts(y, mean, variance, power)
+        return tilts(self.rule(y), y, mean, variance, power)
+
+    def rule(self, y: Any) -> Kernel:
+        values = on_host("log_lik", self.log_density)
+        center = None if self.where is None else self.center
+        return Kernel(self.derivatives, center, values=values.values if values.known_to_take_arrays else None)
+
+
+def user(log_lik: Callable[[Any, Any], Any], center: Callable[[Any], Any] | None = None) -> UserLikelihood:
+    """A `UserLikelihood` from `log_lik(y, a)` and, where known, `center(y)`."""
+    for name, function in {"log_lik": log_lik, "center": center}.items():
+        if not (callable(function) or (name == "center" and function is None)):
+            raise TypeError(f"{name} must be a function; got {function!r}.")
+    return UserLikelihood(log_lik, center)

@@ -1,0 +1,53 @@
+"""Tilts of many rows at once, in NumPy: the rule is chosen for each row by itself.
+
+For a ~ N(m, v) and a log-likelihood l(a), the tilted density is proportional to N(a; m, v) exp(α l(a)). Where the
+cavity is narrow beside the likelihood a few Gauss–Hermite nodes are enough (`hermite`); elsewhere the trapezoid rule,
+on nodes graded towards the point where the likelihood varies most, converges exponentially (`trapezoid`). Both estimate
+their own error. Rows that fail get more nodes, and in the end the caller's last resort; without one they get NaN.
+
+Arrays of nodes are (node, row). Sums run over the first axis in order, so that what a row gets does not depend on the
+rows beside it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cavity.quadrature import hermite, trapezoid
+from cavity.quadrature.kernel import Kernel, Rows, take
+from cavity.quadrature.tilted import Tilt
+
+LastResort = Callable[[Any, np.ndarray, np.ndarray], Tilt]  # (y, mean, variance) of some rows
+SMALLEST = 1e-200  # stands for a variance of zero, so that every quotient stays finite
+
+
+def tilts(
+    kernel: Kernel, y: Any, mean: np.ndarray, variance: np.ndarray, power: float, last_resort: LastResort | None = None
+) -> Tilt:
+    """The tilt of every row; `y` is an array or a nest of tuples of arrays with one entry per row.
+
+    A row whose variance is negative, or that has a number which is not finite, gets NaN.
+    """
+    mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
+    usable = np.isfinite(mean) & np.isfinite(variance) & (variance >= 0)
+    todo = np.flatnonzero(usable)
+    found = Tilt(*(np.full(len(mean), np.nan) for _ in Tilt._fields))
+    scale = np.sqrt(np.maximum(variance, SMALLEST, where=usable, out=np.ones(len(mean))))
+    rows = Rows(y, mean, scale)
+    with np.errstate(all="ignore"):
+        for rule in (hermite.tilts, trapezoid.tilts):
+            if todo.size:
+                part, good = rule(kernel, rows.take(todo), power)
+                write(found, todo, part, good)
+                todo = todo[~good]
+    if todo.size and last_resort is not None:
+        part = last_resort(take(y, todo), mean[todo], variance[todo])
+        write(found, todo, part, np.ones(len(todo), bool))
+    return found
+
+
+def write(found: Tilt, rows: np.ndarray, part: Tilt, good: np.ndarray) -> None:
+    """Put the good ones of a part into their places."""
+    for whole, values in zip(found, part, strict=True):
+        whole[rows[good]] = np.asarray(values)[good]
