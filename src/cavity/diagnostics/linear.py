@@ -2,12 +2,11 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from cavity._precision import to_numpy
+from cavity import _tree as tree
 from cavity.diagnostics.importance import importance_check
 from cavity.diagnostics.second_order import correction, tilted_cumulants
 from cavity.estimators.leave_one_out import own_cavities
@@ -96,24 +95,21 @@ def _second_order(
         kept = rng.choice(kept, MOST_ROWS, replace=False)
     copies = weight[kept] * (weight[~known].sum() / weight[kept].sum())
     rows = design[kept].toarray() if hasattr(design, "toarray") else design[kept]
-    target = jax.tree.map(lambda leaf: leaf[kept], target)
+    target = tree.map(lambda leaf: leaf[kept], target)
     covariance = rows @ posterior.covariance @ rows.T
     mean, variance = rows @ posterior.mean, np.diag(covariance)
-    with jax.enable_x64(True):
-        cavity = own_cavities(likelihood, target, mean, variance, weight[kept])
-        cavity, tilted = to_numpy((cavity, _tilted(likelihood, target, *cavity)))
+    cavity = own_cavities(likelihood, target, mean, variance, weight[kept])
+    tilted = _tilted(likelihood, target, *cavity)
     cumulants = tilted_cumulants(lambda grid: _log_lik(likelihood, target, grid.T).T, cavity[0], cavity[1], tilted)
     return correction(*cumulants, covariance, copies)
 
 
-@jax.jit
-def _tilted(likelihood: Any, y: Any, mean: Any, variance: Any) -> tuple[Any, Any]:
+def _tilted(likelihood: Any, y: Any, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every row's tilted distribution, from those of its cavity."""
-    tilt = jax.vmap(lambda *row: likelihood.tilt(*row, 1.0))(y, mean, variance)
+    tilt = likelihood.tilts(y, mean, variance, 1.0)
     return mean + variance * tilt.slope, variance * tilt.shrinkage
 
 
 def _log_lik(likelihood: Any, y: Any, activation: np.ndarray) -> np.ndarray:
     """log p(y|a) for activations (…, row)."""
-    with jax.enable_x64(True):
-        return np.asarray(likelihood.log_lik(y, jax.numpy.asarray(activation)))
+    return likelihood.log_lik(y, activation)

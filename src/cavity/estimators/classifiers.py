@@ -2,7 +2,6 @@
 
 from typing import Any, Self
 
-import jax
 import numpy as np
 from scipy.special import log_ndtr
 from sklearn.base import ClassifierMixin
@@ -10,7 +9,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
-from cavity._precision import to_numpy
 from cavity.estimators.leave_one_out import own_cavities
 from cavity.estimators.linear import LinearEstimator
 from cavity.estimators.predictive import activations, log_mean
@@ -119,8 +117,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         for function, target in zip(self._functions, targets, strict=True):
             posterior = self._coefficients.prior(function.hyper.variance) + function.from_data  # not averaged over v
             marginals = activations(X[rows], posterior)
-            with jax.enable_x64(True):
-                left.append(to_numpy(own_cavities(likelihood, target[rows], *marginals, weight[rows])))
+            left.append(own_cavities(likelihood, target[rows], *marginals, weight[rows]))
         mean, variance = (np.column_stack(column) for column in zip(*left, strict=True))
         chosen = np.argmax(np.column_stack(targets)[rows], axis=1)
         stands_for = weight[rows] * (weight.sum() / weight[rows].sum())

@@ -9,21 +9,20 @@ A few coefficients leave their prior variance uncertain. The posterior is theref
 prior, matched in mean and covariance: at the best value of the evidence alone, predictions would be overconfident.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from cavity import _tree as tree
 from cavity import linalg
 from cavity._warnings import warn
 from cavity.estimators.coefficients import Coefficients
 from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
 from cavity.inference.result import ConvergenceWarning, Result
-from cavity.inference.run import fit
+from cavity.inference.run import quiet_fit
 
 VARIANCE_BOUNDS = (-18.0, 25.0)  # of log v
 STEP = 1e-3  # of the difference quotient, in the logarithm of the noise
@@ -80,22 +79,27 @@ def learn(task: Task, start: Hyper, learn_variance: bool, learn_noise: bool) -> 
         result = _fit(task, start)
         return Learned(start, result, result.posterior)
     search = _Search(task, start, learn_variance, learn_noise)
-    quietly = warnings.catch_warnings  # fits on the way; the one at the best place speaks for itself
-    with quietly(action="ignore"):
-        best = search.climb()
+    best = search.climb()
     if learn_variance and np.log(best.variance.max()) > VARIANCE_BOUNDS[1] - 1:
         warn(UNBOUNDED, ConvergenceWarning)
     result = search.last = _fit(task, best, search.last)
-    with quietly(action="ignore"):
-        posterior = search.average(best, result.posterior) if learn_variance else result.posterior
+    posterior = search.average(best, result.posterior) if learn_variance else result.posterior
     return Learned(best, result, posterior)
 
 
 def _fit(task: Task, hyper: Hyper, start: Result | None = None) -> Result:
+    """The fit at the hyper-parameters that are kept, which speaks for itself."""
+    result = _quiet_fit(task, hyper, start, keep_data=False)
+    for category, message in result.complaints:
+        warn(message, category)
+    return result
+
+
+def _quiet_fit(task: Task, hyper: Hyper, start: Result | None, keep_data: bool) -> Result:
     prior = task.coefficients.prior(hyper.variance)
     prior = prior if task.before is None else prior + task.before
-    factor = task.make_factor(hyper.noise)
-    return fit(factor, prior, task.data, task.algorithm, weights=task.weight, start=start, **task.options)
+    options = {"weights": task.weight, "start": start, "keep_data": keep_data, **task.options}
+    return quiet_fit(task.make_factor(hyper.noise), prior, task.data, task.algorithm, **options)
 
 
 class _Place(NamedTuple):
@@ -190,8 +194,9 @@ class _Search:
     def look(self, point: np.ndarray) -> "_Place":
         """log Z of all data so far, up to a constant, and its gradient."""
         task, hyper = self.task, self.unpack(point)
-        result = self.last = _fit(task, hyper, self.last)
+        result = _quiet_fit(task, hyper, self.last, keep_data=True)
         value, gradient = result.log_evidence, self.gradient(point, hyper, result)
+        self.last = result.without_data()
         if self.learn_variance:
             value += _log_evidence_before(task, hyper)
         if self.learn_noise and task.noise_before is not None:
@@ -216,7 +221,7 @@ class _Search:
             if self.learn_variance:
                 parts.append(task.coefficients.from_gradient(by_prior, hyper.variance))
             if self.learn_noise:
-                up, down, by = (jax.tree.leaves(each) for each in (factor_at(STEP), factor_at(-STEP), by_factor))
+                up, down, by = (tree.leaves(each) for each in (factor_at(STEP), factor_at(-STEP), by_factor))
                 parts.append([sum(b * (u - d) / (2 * STEP) for b, u, d in zip(by, up, down, strict=True))])
         return np.concatenate(parts)
 

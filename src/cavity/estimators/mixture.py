@@ -3,13 +3,13 @@
 import dataclasses
 from typing import Any, Self
 
-import jax
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cavity import _tree as tree
 from cavity._checks import check_positive, is_integer, is_number
 from cavity._warnings import warn
 from cavity.estimators.algorithms import choose_for_mixture
@@ -348,4 +348,4 @@ def log_evidence_of(result: Result, units: Units, n_rows: int) -> float:
 
 def take(q: Product, order: np.ndarray) -> Product:
     """The components in another order."""
-    return jax.tree.map(lambda leaf: leaf[order], q)
+    return tree.map(lambda leaf: leaf[order], q)

@@ -19,8 +19,8 @@ from cavity.estimators.algorithms import choose_for_network
 from cavity.estimators.epochs import Epoch, Stopping
 from cavity.estimators.network_posterior import NetworkPosterior, Units
 from cavity.factors.networks.activations import ACTIVATIONS
-from cavity.factors.networks.driver import has_loops
 from cavity.factors.networks.factor import Network
+from cavity.factors.networks.loops import has_loops
 from cavity.factors.networks.site_storage import bytes_of, check_room, how_many_fit
 from cavity.families import DiagonalGaussian, Product
 from cavity.inference.named import ALL, Algorithm, adf
@@ -95,7 +95,7 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
                 few = lambda sweep: sweep.number == warm_up
                 start = warmed_up(factor, prior, lambda of, given: passes(of, given, adf(self.batch_size or 1), few))
             result = passes(factor, prior, algorithm, stop, start)
-            if result._ending == "interrupted" and (len(priors) > 1 or not first):  # of no use without the rest
+            if result.ending == "interrupted" and (len(priors) > 1 or not first):  # of no use without the rest
                 raise KeyboardInterrupt
             return result
 
@@ -220,7 +220,7 @@ def warmed_up(factor: Network, prior: Product, warm: Callable[[Network, Product]
     weights = prior["weights"]
     narrow = DiagonalGaussian(weights.shift[kept], weights.precision[kept])
     result = warm(mean_only, Product({**prior.parts, "weights": narrow}))
-    if result._ending == "interrupted":  # it kept what it had, which is no fit yet
+    if result.ending == "interrupted":  # it kept what it had, which is no fit yet
         raise KeyboardInterrupt
     found = without_precision(result.posterior)
     shift: Any = np.array(weights.shift)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from cavity.families import Gaussian
@@ -28,19 +27,5 @@ def activations(features: Any, posterior: Gaussian) -> tuple[np.ndarray, np.ndar
 
 
 def log_mean(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """log E[p(y|a)] under a ~ N(mean, variance), row by row; sizes are rounded up so that few programs are compiled."""
-    padding = (0, 2 ** int(np.ceil(np.log2(max(len(mean), 16)))) - len(mean))
-    pad = lambda array: np.pad(array, padding, mode="edge")
-    with jax.enable_x64(True):
-        return np.asarray(_log_mean(likelihood, *map(pad, (y, mean, variance))))[: len(mean)]
-
-
-@jax.jit
-def _log_mean(likelihood: Any, y: Any, mean: Any, variance: Any) -> Any:
-    one = lambda *row: likelihood.log_mean(*row, 1.0)
-    chunks = jax.tree.map(_in_chunks, (y, mean, variance))
-    return jax.lax.map(lambda chunk: jax.vmap(one)(*chunk), chunks).reshape(-1)
-
-
-def _in_chunks(array: Any) -> Any:
-    return array.reshape(-1, min(len(array), ROWS))
+    """log E[p(y|a)] under a ~ N(mean, variance), for every row."""
+    return likelihood.tilts(y, mean, variance, 1.0).log_mean

@@ -8,10 +8,10 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
-from jax import Array
 
+from cavity import _tree as tree
+from cavity._array import Array
 from cavity._checks import as_numbers
 from cavity.families.base import ExpFamily
 
@@ -37,7 +37,7 @@ class Factor(abc.ABC):
         One answer for all, unless parts are matched alone.
         """
         good = q.is_proper()
-        return jax.tree.map(lambda _: good, q)
+        return tree.map(lambda _: good, q)
 
     def check(self, prior: Any, data: Any) -> Any:
         """The data as float64 arrays, or a ValueError that names the argument. Factors add what they know."""
@@ -65,6 +65,8 @@ class Factor(abc.ABC):
 
 def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float) -> Any:
     """Equations (11) and, at power 0, (15) for any family and factor, by gradients of log-partitions."""
+    import jax
+
     if power == 0:
         expected = lambda moments: factor.log_mean(moments.from_moments(), datum, 0)
         return jax.grad(expected)(cavity.moments())
@@ -74,8 +76,8 @@ def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float
 
 def as_rows(data: Any) -> Any:
     """Every leaf as a finite float64 array with the same number of rows."""
-    data = jax.tree.map(lambda leaf: as_numbers("data", leaf), data, is_leaf=lambda leaf: isinstance(leaf, list))
-    leaves = jax.tree.leaves(data)
+    data = tree.map(lambda leaf: as_numbers("data", leaf), data, is_leaf=lambda leaf: isinstance(leaf, list))
+    leaves = tree.leaves(data)
     if not leaves or any(leaf.ndim == 0 for leaf in leaves):
         raise ValueError(
             "data must be an array, or a tuple of arrays, with one row per datum; got "

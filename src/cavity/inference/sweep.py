@@ -7,8 +7,8 @@ import numpy as np
 from cavity import _tree as tree
 from cavity.inference import order, rates
 from cavity.inference.contract import Setting
-from cavity.inference.named import Algorithm
 from cavity.inference.memory import Slots
+from cavity.inference.named import Algorithm
 from cavity.inference.order import Plan
 from cavity.inference.problem import Problem
 from cavity.inference.update import NOTHING, Info, State, settle, zeros_like

@@ -170,9 +170,7 @@ def judged(cavity: Any, proper: np.ndarray, sites: Any, answer: Answer, weight: 
     return Found(total, used, skipped, log_scale, False, stacked(changes))
 
 
-def closing(
-    cavity: Any, proper: np.ndarray, own: Any, log_mean: np.ndarray, weight: np.ndarray, power: float
-) -> Terms:
+def closing(cavity: Any, proper: np.ndarray, own: Any, log_mean: np.ndarray, weight: np.ndarray, power: float) -> Terms:
     """What blocks add to the closing evidence."""
     total, value, left_out = 0.0 * member(cavity, 0), 0.0, 0
     for i, w in enumerate(weight):

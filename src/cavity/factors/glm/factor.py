@@ -11,11 +11,11 @@ at every power, zero included (equation (37) of docs/mathematics.md).
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
-from jax import Array
 
+from cavity import _tree as tree
 from cavity import linalg
+from cavity._array import Array
 from cavity._checks import as_numbers
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
@@ -61,7 +61,7 @@ class GLM(Factor):
             raise ValueError("data must be a pair (X, y) of features and observations.")
         features = as_matrix(data[0], len(prior.shift))
         y = self.likelihood.check(data[1])
-        for part in jax.tree.leaves(y):
+        for part in tree.leaves(y):
             if part.shape != features.shape[:1]:
                 raise ValueError(f"y must have one entry per row of X, ({len(features)},); got shape {part.shape}.")
         return features, y
@@ -94,6 +94,8 @@ class ByDerivatives:
         return self.likelihood.log_mean(y, mean, variance, power)
 
     def tilt(self, y: Array, mean: Array, variance: Array, power: float) -> Tilt:
+        import jax
+
         value = lambda m: self.log_mean(y, m, variance, power)
         slope = jax.grad(value)
         curvature = jax.grad(slope)(mean)

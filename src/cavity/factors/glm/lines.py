@@ -122,9 +122,7 @@ def terms_of(
     return Terms(expand(q, features, weight, site), total, left_out)
 
 
-def errors(
-    likelihood: Any, view: Seen, here: Seen, data: Any, weight: Any, draws: Any, power: float
-) -> Any:
+def errors(likelihood: Any, view: Seen, here: Seen, data: Any, weight: Any, draws: Any, power: float) -> Any:
     """⟨r, T(θ)⟩ of every row at every draw: λ̂ is asked for without the shared site, λ̂ + r without λ̂."""
     features, y = data
     asked = asked_of(likelihood, y, *(seen := view.marginals(features)), seen[1] >= 0, power)

@@ -45,5 +45,3 @@ class InLines(Programs):
 
     def with_factor(self, factor: Any) -> "InLines":
         return replace(self, factor=factor)
-
-

@@ -9,25 +9,22 @@ the problem with features Rᵀ and prior φ ~ N(Qᵀ w₀, I) is the same proble
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from cavity import linalg
-from cavity._precision import to_numpy
 from cavity.factors.glm.rows import times
 
 
 def to_row_space(prior: Any, features: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
     """Prior and features in N dimensions, and the map that lifts a site back to the user's coordinates."""
-    with jax.enable_x64(True):
-        chol = linalg.cholesky(jnp.asarray(prior.precision))
-        root = linalg.inverse_transpose(chol)
-        basis, triangle = jnp.linalg.qr(times(features, root).T)
-        start = basis.T @ (root.T @ prior.shift)  # w₀ = Cᵀ μ₀ = C⁻¹ s₀
-        reduced = to_numpy(type(prior)(start, jnp.eye(len(start))))
-        axes = chol @ basis
+    chol = linalg.cholesky(prior.precision)
+    root = linalg.inverse_transpose(chol)
+    basis, triangle = np.linalg.qr(times(features, root).T)
+    start = basis.T @ (root.T @ prior.shift)  # w₀ = Cᵀ μ₀ = C⁻¹ s₀
+    reduced = type(prior)(start, np.eye(len(start)))
+    axes = chol @ basis
 
     def lift(site: Any) -> Any:
         return type(prior)(axes @ site.shift, linalg.symmetric(axes @ site.precision @ axes.T))
 
-    return reduced, to_numpy(triangle.T), lift
+    return reduced, np.ascontiguousarray(triangle.T), lift

@@ -1,19 +1,18 @@
-"""The rows of X, dense or sparse, and the four products that a generalised linear model needs of them.
+"""Products with the rows of X, dense or sparse, for NumPy and JAX alike.
 
-A dense X is a matrix. A sparse one is kept as two arrays with a line per row: where its entries are, and what they are,
-filled up with zeros to the longest row. Products with few entries per row are formed entry by entry; where rows are
-longer, a chunk of them at a time is spread out, never all of X.
+Rows of a sparse matrix are kept as JAX can gather them: for each row where its entries are, and what they are, filled
+up with zeros to the longest row. Products with few entries per row are formed entry by entry; where rows are longer, a
+chunk of them at a time is spread out, never all of X.
 """
 
 from dataclasses import field
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity._array import Array, is_jax, namespace
 from cavity._pytree import pytree
-from cavity.inference.chunks import CHUNK
+from cavity.inference.contract import CHUNK
 
 WORK = 4_000_000  # numbers in the largest work array over a chunk of sparse rows
 FEW = 15  # a scattered product costs about as much as this many in a matrix product, squared
@@ -34,6 +33,9 @@ class SparseRows:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __getitem__(self, which: Any) -> "SparseRows":
+        return SparseRows(self.indices[which], self.values[which], self.n_columns)
+
     @classmethod
     def of(cls, matrix: Any) -> "SparseRows":
         """From a SciPy sparse matrix or array."""
@@ -50,17 +52,34 @@ class SparseRows:
 
     def dense(self) -> Array:
         """The rows spread out."""
+        if not is_jax(self.values):
+            return self.csr().toarray()
+        import jax.numpy as jnp
+
         flat = self.values.reshape(-1, self.values.shape[-1])
         line = jnp.arange(len(flat))[:, None]
         spread = jnp.zeros((len(flat), self.n_columns)).at[line, self.indices.reshape(flat.shape)].add(flat)
         return spread.reshape(self.shape)
 
+    def csr(self) -> Any:
+        """The rows as a SciPy array."""
+        from scipy import sparse
+
+        starts = np.arange(len(self.values) + 1) * self.values.shape[1]
+        given = self.values.ravel(), self.indices.ravel(), starts
+        return sparse.csr_array(given, shape=(len(self.values), self.n_columns))
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether matrix products over spread-out rows are cheaper than products entry by entry."""
+        return FEW * self.values.shape[-1] > self.n_columns
+
 
 def chunk_size(rows: Any) -> int:
-    """How many rows at a time keep work arrays small."""
+    """How many rows at a time keep work arrays small; it depends on the columns alone."""
     if not isinstance(rows, SparseRows):
         return CHUNK
-    per_row = rows.n_columns if is_wide(rows) else rows.values.shape[-1] ** 2
+    per_row = rows.n_columns if rows.is_wide else rows.values.shape[-1] ** 2
     return int(np.clip(WORK // per_row, 1, CHUNK))
 
 
@@ -68,34 +87,45 @@ def times(rows: Any, matrix: Array) -> Array:
     """X B for a vector or a matrix B."""
     if not isinstance(rows, SparseRows):
         return rows @ matrix
-    if is_wide(rows) or jnp.ndim(matrix) == 2:
+    if not is_jax(rows.values, matrix):
+        return rows.csr() @ matrix
+    if rows.is_wide or matrix.ndim == 2:
         return rows.dense() @ matrix
-    return jnp.sum(rows.values * matrix[rows.indices], axis=-1)
+    return (rows.values * matrix[rows.indices]).sum(-1)
 
 
 def quadratic(rows: Any, matrix: Array) -> Array:
     """xᵀ B x for every row."""
     if not isinstance(rows, SparseRows):
-        return jnp.sum((rows @ matrix) * rows, axis=-1)
-    if is_wide(rows):
+        return namespace(rows, matrix).einsum("...i,...i->...", rows @ matrix, rows)
+    if rows.is_wide:
         return quadratic(rows.dense(), matrix)
     block = matrix[rows.indices[..., :, None], rows.indices[..., None, :]]
-    return jnp.einsum("...i,...ij,...j->...", rows.values, block, rows.values)
+    return namespace(block).einsum("...i,...ij,...j->...", rows.values, block, rows.values, optimize=True)
 
 
 def weighted_sum(rows: Any, weight: Array) -> Array:
     """Xᵀ w."""
     if not isinstance(rows, SparseRows):
         return rows.T @ weight
+    if not is_jax(rows.values, weight):
+        return rows.csr().T @ weight
+    import jax.numpy as jnp
+
     return jnp.zeros(rows.n_columns).at[rows.indices].add(weight[:, None] * rows.values)
 
 
 def weighted_gram(rows: Any, weight: Array) -> Array:
-    """Xᵀ diag(w) X."""
+    """Xᵀ diag(w) X; weights may be negative."""
     if not isinstance(rows, SparseRows):
         return rows.T @ (weight[:, None] * rows)
-    if is_wide(rows):
+    if rows.is_wide:
         return weighted_gram(rows.dense(), weight)
+    if not is_jax(rows.values, weight):
+        spread = rows.csr()
+        return (spread.T @ spread.multiply(weight[:, None])).toarray()
+    import jax.numpy as jnp
+
     products = weight[:, None, None] * rows.values[:, :, None] * rows.values[:, None, :]
     zero = jnp.zeros((rows.n_columns, rows.n_columns))
     return zero.at[rows.indices[:, :, None], rows.indices[:, None, :]].add(products)
@@ -104,8 +134,3 @@ def weighted_gram(rows: Any, weight: Array) -> Array:
 def spread_out(rows: Any) -> Any:
     """One row, or several, as dense arrays."""
     return rows.dense() if isinstance(rows, SparseRows) else rows
-
-
-def is_wide(rows: SparseRows) -> bool:
-    """Whether matrix products over spread-out rows are cheaper than products entry by entry."""
-    return FEW * rows.values.shape[-1] > rows.n_columns
