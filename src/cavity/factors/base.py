@@ -8,11 +8,10 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity import _tree
+from cavity._array import Array
 from cavity._checks import as_numbers
 from cavity.families.base import ExpFamily
 
@@ -38,23 +37,25 @@ class Factor(abc.ABC):
         One answer for all, unless parts are matched alone.
         """
         good = q.is_proper()
-        return jax.tree.map(lambda _: good, q)
+        return _tree.map(lambda _: good, q)
 
     def sum_of_sites(self, cavity: Any, data: Any, weight: Array, power: float) -> Any:
         """Σ_n w_n λ̂_n over rows that see one cavity."""
+        import jax
+
         sites = jax.vmap(lambda datum: self.site(cavity, datum, power))(data)
-        return jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), sites)
+        return _tree.map(lambda leaf: jax.numpy.tensordot(weight, leaf, 1), sites)
 
     def check(self, prior: Any, data: Any) -> Any:
         """The data as float64 arrays, or a ValueError that names the argument. Factors add what they know."""
         return as_rows(data)
 
     def simplify(self, prior: Any, data: Any) -> tuple[Any, Any, Callable[[Any], Any] | None]:
-        """The same problem in fewer dimensions, and the map that lifts a site back; None for as it is."""
+        """A problem of fewer dimensions in its place, and the map that lifts a site back; None for as it is."""
         return prior, data, None
 
     def smooth(self) -> "Factor":
-        """The same factor with sites that JAX can differentiate in reverse; itself unless they are found by search."""
+        """This factor with sites that JAX can differentiate in reverse; itself unless they are found by search."""
         return self
 
     def kernel(self, prior: Any) -> Any:
@@ -75,6 +76,8 @@ class Factor(abc.ABC):
 
 def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float) -> Any:
     """Equations (11) and, at power 0, (15) for any family and factor, by gradients of log-partitions."""
+    import jax
+
     if power == 0:
         expected = lambda moments: factor.log_mean(moments.from_moments(), datum, 0)
         return jax.grad(expected)(cavity.moments())
@@ -84,8 +87,8 @@ def site_by_autodiff(factor: Factor, cavity: ExpFamily, datum: Any, power: float
 
 def as_rows(data: Any) -> Any:
     """Every leaf as a finite float64 array with the same number of rows."""
-    data = jax.tree.map(lambda leaf: as_numbers("data", leaf), data, is_leaf=lambda leaf: isinstance(leaf, list))
-    leaves = jax.tree.leaves(data)
+    data = _tree.map(lambda leaf: as_numbers("data", leaf), data, is_leaf=lambda leaf: isinstance(leaf, list))
+    leaves = _tree.leaves(data)
     if not leaves or any(leaf.ndim == 0 for leaf in leaves):
         raise ValueError(
             "data must be an array, or a tuple of arrays, with one row per datum; got "
@@ -108,7 +111,7 @@ def of_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def scalar_of_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
-    """The same for a function that returns one number."""
+    """The value of a user's function that must return one number, or a ValueError that names it."""
     value = of_user(name, function, *args)
     if not isinstance(value, int | float) and getattr(value, "shape", None) != ():
         got = f"shape {value.shape}" if hasattr(value, "shape") else type(value).__name__
