@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_BY_JAX = {
+_LATER = {
     "cavity.families": [
         "Bernoulli",
         "Beta",
@@ -64,7 +64,7 @@ _BY_JAX = {
     "cavity.inference.run": ["fit"],
     "cavity.datasets": ["datasets"],
 }
-_BY_SKLEARN = {
+_WITH_SKLEARN = {
     "cavity.estimators": [
         "GaussianMixture",
         "GaussianRegressor",
@@ -78,7 +78,7 @@ _BY_SKLEARN = {
     "cavity.diagnostics": ["diagnostics"],
 }
 _table = lambda modules: {name: module for module, names in modules.items() for name in names}
-_load, __dir__ = lazily(__name__, _table(_BY_JAX | _BY_SKLEARN))
+_load, __dir__ = lazily(__name__, _table(_LATER | _WITH_SKLEARN))
 
 
 def __getattr__(name: str) -> Any:
@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
         return _load(name)
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        if name not in _table(_BY_SKLEARN) or missing == "cavity":
+        if name not in _table(_WITH_SKLEARN) or missing == "cavity":
             raise
         raise ModuleNotFoundError(f"cavity.{name} needs {missing}: pip install 'cavity[sklearn]'") from error
 

@@ -10,7 +10,7 @@ from cavity.estimators.mixture_model import Prior, given_labels
 from cavity.estimators.mixture_model import Units as UnitsOf
 from cavity.estimators.mixture_posterior import MixturePosterior
 from cavity.estimators.mixture_response import assembled, covariance_of, unknown_assignments
-from cavity.families.inverse import log_minus_digamma
+from cavity.families.stirling import log_minus_digamma
 from tests.registry import thinned
 
 LABELS = np.arange(60) % 2

@@ -4,17 +4,17 @@ import jax
 import mpmath as mp
 import numpy as np
 import pytest
+from cavity.factors.networks.driver import Sweeps, by_kernel, by_loops, refined_by_loop
+from cavity.inference.driver import Setting
 from scipy import integrate, stats
 
 import cavity
 from cavity.factors.networks import gamma_noise, varying_noise
 from cavity.factors.networks.activations import ACTIVATIONS, LEAK
-from cavity.factors.networks.driver import Sweeps, by_kernel, by_loops, refined_by_loop
 from cavity.factors.networks.factor import weights_site
 from cavity.factors.networks.weight_prior import LEAST_SHARE, Refined, one_site, refine
 from cavity.families import DiagonalGaussian, Gamma
 from cavity.inference import memory
-from cavity.inference.driver import Setting
 from cavity.inference.problem import Problem
 from tests.registry import thinned
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cavity.inference.driver import COMPILED
 from scipy.special import log_ndtr
 
 import cavity
@@ -15,7 +16,6 @@ from cavity.factors import in_blocks, nested, sampled
 from cavity.factors.blocks.base import Blocks
 from cavity.factors.blocks.chain_diagnostics import Mixing
 from cavity.factors.blocks.sampled import matched, natural_gradient
-from cavity.inference.driver import COMPILED
 from cavity.inference.loop import Loop
 from tests.registry import assert_trees_close
 

@@ -44,11 +44,11 @@ class Factor(abc.ABC):
         return as_rows(data)
 
     def simplify(self, prior: Any, data: Any) -> tuple[Any, Any, Callable[[Any], Any] | None]:
-        """The same problem in fewer dimensions, and the map that lifts a site back; None for as it is."""
+        """A problem of fewer dimensions in its place, and the map that lifts a site back; None for as it is."""
         return prior, data, None
 
     def smooth(self) -> "Factor":
-        """The same factor with sites that JAX can differentiate in reverse; itself unless they are found by search."""
+        """This factor with sites that JAX can differentiate in reverse; itself unless they are found by search."""
         return self
 
     def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
@@ -100,7 +100,7 @@ def of_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def scalar_of_user(name: str, function: Callable[..., Any], *args: Any) -> Any:
-    """The same for a function that returns one number."""
+    """The value of a user's function that must return one number, or a ValueError that names it."""
     value = of_user(name, function, *args)
     if not isinstance(value, int | float) and getattr(value, "shape", None) != ():
         got = f"shape {value.shape}" if hasattr(value, "shape") else type(value).__name__

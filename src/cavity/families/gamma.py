@@ -10,7 +10,8 @@ from jax.scipy.special import gammaln, xlogy
 
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, check_alike, family, total_of_logs
-from cavity.families.inverse import gamma_shape, gap, log_minus_digamma, stirling_bregman
+from cavity.families.inverse import gamma_shape
+from cavity.families.stirling import gap, log_minus_digamma, stirling_bregman
 
 
 @family

@@ -116,8 +116,10 @@ class Gaussian(ExpFamily):
     def distance(self, other: Self) -> Array:
         check_alike(self, other)
         # ⟨Δη, Δμ⟩ in central moments: raw second moments cancel when the mean is many sds from the origin.
-        step = self.mean - other.mean
-        spread = ((self.precision - other.precision) * (other.covariance - self.covariance)).sum()
+        chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
+        step = linalg.solve(chol, self.shift) - linalg.solve(chol_other, other.shift)
+        change = linalg.inverse(chol_other) - linalg.inverse(chol)
+        spread = ((self.precision - other.precision) * change).sum()
         square = 0.5 * spread + 0.5 * (step * times(self.precision + other.precision, step)).sum()
         xp = namespace(square)
         return xp.sqrt(xp.maximum(square, 0.0))

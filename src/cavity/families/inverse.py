@@ -1,4 +1,4 @@
-"""Inverse moment maps that have no closed form, and the differences of gamma functions they rest on.
+"""Inverse moment maps that have no closed form.
 
 Every solver is a bracketed Newton iteration in the logarithm of its unknown, so it cannot diverge, and returns NaN
 where no distribution has the given moments. It is compiled once per shape, also outside jit. Derivatives of any order
@@ -7,25 +7,19 @@ come from the implicit function theorem.
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import gammaln
 
-from cavity.families import gaps
-from cavity.families.gaps import horner
+from cavity.families.stirling import log_minus_digamma, polynomial, wishart_excess, with_slope
 
 Carry = tuple[Array, Array, Array, Array, Array]  # bracket, iterate, last step, count
 
 LOG_RANGE = 100.0  # every unknown is sought in (e⁻¹⁰⁰, e¹⁰⁰)
-SERIES_FROM = 10.0  # where eight terms of Stirling's series are exact in double precision
 FARTHEST = 1.0  # change of a logarithm up to which `half_step` interpolates
 NEAR = 0.1  # change of E[log x] up to which `dirichlet_step` interpolates
-RISING = np.polynomial.polynomial.polyfromroots(-np.arange(SERIES_FROM))  # a (a + 1) … (a + 9)
-BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B₂, B₄, …, B₁₆
 
 
 def _chebyshev(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -42,73 +36,6 @@ NODES, TO_POWERS = _chebyshev(20)
 FEW_NODES, TO_FEW_POWERS = _chebyshev(12)
 
 
-gap = jax.jit(gaps.gap)
-triangle_gap = jax.jit(gaps.triangle_gap)
-
-
-@jax.jit
-def log_minus_digamma(a: Array) -> Array:
-    """log a − ψ(a) > 0 for a > 0, falling from 1/a to 1/(2a)."""
-    # Below the series' reach, ψ(a) = ψ(a + 10) − Σ_{k<10} 1/(a + k).
-    small = a < SERIES_FROM
-    low = jnp.where(small, a, 1.0)
-    steps = _ratio_of_steps(low) - jnp.log1p(SERIES_FROM / low)
-    high = jnp.where(small, a + SERIES_FROM, a)
-    series = horner([b / (2 * k) for k, b in enumerate(BERNOULLI, start=1)], 1 / high**2)
-    return 0.5 / high + series + jnp.where(small, steps, 0.0)
-
-
-def _ratio_of_steps(a: Array) -> Array:
-    """Σ_{k<10} 1/(a + k) as one division: P′(a)/P(a) with P(a) = ∏ (a + k), whose coefficients are all positive."""
-    slope = np.polynomial.polynomial.polyder(RISING)
-    return _polynomial(slope, a) / _polynomial(RISING, a)
-
-
-@jax.jit
-def stirling_remainder(a: Array) -> Array:
-    """R(a) = log Γ(a) − a log a + a, convex, with R′(a) = ψ(a) − log a."""
-    small = a < SERIES_FROM
-    low = jnp.where(small, a, 1.0)
-    high = jnp.where(small, SERIES_FROM, a)
-    large = 0.5 * jnp.log(2 * jnp.pi / high) + stirling_series(high)
-    return jnp.where(small, gammaln(low) - low * jnp.log(low) + low, large)
-
-
-@jax.jit
-def stirling_bregman(a: Array, b: Array) -> Array:
-    """R(b) − R(a) − R′(a)(b − a) ≥ 0: what KL divergences of gamma-like families are made of."""
-    # Far up R is −½ log a and a tiny series; the divergence of the first is a gap.
-    large = (a > SERIES_FROM) & (b > SERIES_FROM)
-    up, other = jnp.where(large, a, SERIES_FROM), jnp.where(large, b, SERIES_FROM)
-    series, slope = _with_slope(stirling_series, up)
-    high = 0.5 * gap((other - up) / up) + stirling_series(other) - series - slope * (other - up)
-    low, other = jnp.where(large, 1.0, a), jnp.where(large, 1.0, b)
-    plain = stirling_remainder(other) - stirling_remainder(low) + log_minus_digamma(low) * (other - low)
-    return jnp.where(large, high, plain)
-
-
-def stirling_series(a: Array) -> Array:
-    """1/(12a) − 1/(360a³) + …"""
-    return a * horner([b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)], 1 / a**2)
-
-
-@functools.partial(jax.jit, static_argnums=2)
-def wishart_bregman(df: Array, other: Array, dim: int) -> Array:
-    """Σ_i B(x − i/2, y − i/2) − B(x, y) over i < D with x = ν/2, y = ν'/2 and B(x, y) = y log(y/x) − y + x.
-
-    What the log-gammas of a Wishart leave of their leading terms; zero at D = 1.
-    """
-    shift = 0.5 * jnp.arange(dim)
-    x, y = 0.5 * jnp.asarray(df)[..., None], 0.5 * jnp.asarray(other)[..., None]
-    step, rest = y - x, x - shift
-    far = shift * step / (y * rest)
-    # (y − c) log(1 + u) + c log(1 + w), c = i/2; where ν and ν' are close the linear terms nearly cancel
-    close = jnp.abs(step) < 0.1 * rest
-    exact = (y - shift) * jnp.log1p(far) + shift * jnp.log1p(-step / y)
-    series = shift * step**2 / (y * rest) - (y - shift) * gap(far) - shift * gap(-step / y)
-    return jnp.sum(jnp.where(close, series, exact))
-
-
 @jax.custom_jvp
 @jax.jit
 def gamma_shape(excess: Array) -> Array:
@@ -119,14 +46,7 @@ def gamma_shape(excess: Array) -> Array:
 @gamma_shape.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     shape = gamma_shape(*primals)
-    return shape, tangents[0] / _with_slope(log_minus_digamma, shape)[1]
-
-
-def wishart_excess(half: Array, dim: int) -> Array:
-    """s(x) = D log(ν/2) − Σ_{i<D} ψ((ν − i)/2) > 0 as a function of x = (ν − D + 1)/2."""
-    args = half[..., None] + 0.5 * jnp.arange(dim)
-    # log(ν/2) − log(x + i/2), written as a sum of positive terms
-    return jnp.sum(log_minus_digamma(args) + jnp.log1p(0.5 * jnp.arange(dim)[::-1] / args), axis=-1)
+    return shape, tangents[0] / with_slope(log_minus_digamma, shape)[1]
 
 
 def wishart_df(excess: Array, dim: int) -> Array:
@@ -145,7 +65,7 @@ def wishart_half(excess: Array, dim: int) -> Array:
 @wishart_half.defjvp
 def _(dim: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     half = wishart_half(*primals, dim)
-    return half, tangents[0] / _with_slope(lambda x: wishart_excess(x, dim), half)[1]
+    return half, tangents[0] / with_slope(lambda x: wishart_excess(x, dim), half)[1]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
@@ -161,7 +81,7 @@ def half_step(half: Array, change: Array, dim: int) -> Array:
     if change.size < len(NODES) * half.size:
 
         def residual(log_ratio: Array) -> tuple[Array, Array]:
-            value, slope = _with_slope(lambda u: jnp.log(wishart_excess(half * jnp.exp(u), dim) / excess), log_ratio)
+            value, slope = with_slope(lambda u: jnp.log(wishart_excess(half * jnp.exp(u), dim) / excess), log_ratio)
             return value - rise, slope
 
         return half * jnp.expm1(_newton(residual, -rise))
@@ -169,7 +89,7 @@ def half_step(half: Array, change: Array, dim: int) -> Array:
     nodes = FARTHEST * NODES.reshape(-1, *[1] * half.ndim)
     ratio = jnp.log(root(nodes, jnp.log(half) - nodes) / half) / nodes
     near = jnp.clip(rise, -FARTHEST, FARTHEST)
-    log_ratio = near * _polynomial(jnp.tensordot(TO_POWERS, ratio, 1), near / FARTHEST)
+    log_ratio = near * polynomial(jnp.tensordot(TO_POWERS, ratio, 1), near / FARTHEST)
     far = lambda start: jnp.where(jnp.abs(rise) > FARTHEST, jnp.log(root(rise, start + jnp.log(half)) / half), start)
     return half * jnp.expm1(jax.lax.cond(jnp.any(jnp.abs(rise) > FARTHEST), far, lambda start: start, log_ratio))
 
@@ -177,7 +97,7 @@ def half_step(half: Array, change: Array, dim: int) -> Array:
 @half_step.defjvp
 def _(dim: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     # s′(x + h) (dx + dh) = s′(x) dx + d change
-    step, slope = half_step(*primals, dim), lambda x: _with_slope(lambda x: wishart_excess(x, dim), x)[1]
+    step, slope = half_step(*primals, dim), lambda x: with_slope(lambda x: wishart_excess(x, dim), x)[1]
     moved = (slope(primals[0]) * tangents[0] + tangents[1]) / slope(primals[0] + step)
     return step, moved - tangents[0]
 
@@ -196,7 +116,7 @@ def dirichlet_step(alpha: Array, gain: Array) -> Array:
 
 
 def _dirichlet_near(alpha: Array, gain: Array) -> tuple[Array, Array]:
-    """The same for small gains, and whether they were small.
+    """The change of α for small gains of E[log x], and whether they were small.
 
     With ψ(Σα + Σδ) − ψ(Σα) = u, each δ_j is a function of gain_j + u, and Σδ one of u: one unknown for each row.
     """
@@ -206,7 +126,7 @@ def _dirichlet_near(alpha: Array, gain: Array) -> tuple[Array, Array]:
     powers = jnp.tensordot(TO_FEW_POWERS, steps / rise[..., 0], 1)
     # J first: sums over a short last axis keep XLA from using vector instructions
     gain, powers = jnp.moveaxis(gain, -1, 0), powers.reshape(*powers.shape, *[1] * (gain.ndim - 1))
-    moved = lambda rise, powers: rise * _polynomial(powers, rise / NEAR)
+    moved = lambda rise, powers: rise * polynomial(powers, rise / NEAR)
     slope = _width(places[-1]) - jnp.sum(_width(places[:-1]))  # of what is missing, where nothing is: 1/ψ′ = α − width
 
     def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -295,7 +215,7 @@ def dirichlet_shares(mean_log: Array, log_total: Array) -> Array:
 
     def newton(_: int, shares: Array) -> Array:
         part = jnp.exp(log_total + shares)
-        value, slope = _with_slope(log_minus_digamma, part)
+        value, slope = with_slope(log_minus_digamma, part)
         return shares - (shares - value - target) / (1 - part * slope)
 
     digamma = target + log_total
@@ -320,26 +240,14 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 def _bend(a: Array) -> Array:
     """a ψ′(a) − 1 > 0."""
-    return -a * _with_slope(log_minus_digamma, a)[1]
-
-
-def _with_slope(function: Callable[[Array], Array], at: Array) -> tuple[Array, Array]:
-    return jax.jvp(function, (at,), (jnp.ones_like(at),))
-
-
-def _polynomial(coefficients: Any, x: Array) -> Array:
-    """Σ_k c_k xᵏ by Horner's rule, c on the first axis; Clenshaw's recurrence makes XLA compute terms again."""
-    value = jnp.zeros_like(x)
-    for c in coefficients[::-1]:
-        value = value * x + c
-    return value
+    return -a * with_slope(log_minus_digamma, a)[1]
 
 
 def _excess_root(function: Callable[[Array], Array], excess: Array, start: Array) -> Array:
     """The x > 0 with function(x) = s, where log function is nearly −log x + constant at both ends."""
 
     def residual(t: Array) -> tuple[Array, Array]:
-        value, slope = _with_slope(lambda u: jnp.log(function(jnp.exp(u))), t)
+        value, slope = with_slope(lambda u: jnp.log(function(jnp.exp(u))), t)
         return value - jnp.log(excess), slope
 
     feasible = (excess > 0) & jnp.isfinite(excess)

@@ -11,7 +11,8 @@ from cavity import linalg
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, check_alike, family
 from cavity.families.gaussian import check_vector
-from cavity.families.inverse import gap, wishart_df
+from cavity.families.inverse import wishart_df
+from cavity.families.stirling import gap
 from cavity.families.wishart import mean_logdet, wishart_draw, wishart_kl, wishart_log_partition
 
 

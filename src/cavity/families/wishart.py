@@ -11,7 +11,8 @@ from jax.scipy.special import gammaln
 from cavity import linalg
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, check_alike, family
-from cavity.families.inverse import stirling_bregman, triangle_gap, wishart_bregman, wishart_df, wishart_excess
+from cavity.families.inverse import wishart_df
+from cavity.families.stirling import stirling_bregman, triangle_gap, wishart_bregman, wishart_excess
 
 
 @family

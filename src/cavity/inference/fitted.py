@@ -9,7 +9,9 @@ from cavity._precision import to_numpy
 from cavity._warnings import warn
 from cavity.inference.evidence import log_evidence
 from cavity.inference.named import Algorithm
+from cavity.inference.problem import derived
 from cavity.inference.result import ConvergenceWarning
+from cavity.inference.source import Arrays
 from cavity.inference.threads import Threads
 from cavity.inference.update import State
 from cavity.inference.walk import Walk
@@ -67,10 +69,8 @@ class Fitted:
         problem, state = self.walk.problem, self.state
         if problem.lift is None:
             return self.walk, state
-        from cavity.inference.source import Arrays
-
         prior, data = problem.given
-        sums = problem.sums.with_prior(prior)
+        sums = problem.factor.sums(prior, data, self.algorithm) or derived(problem.factor, prior)
         walk = Walk(problem._replace(prior=prior, source=Arrays.of(data), sums=sums, lift=None), self.walk.threads)
         sites = state.sites
         if not walk.slots.own:

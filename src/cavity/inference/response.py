@@ -46,7 +46,7 @@ def respond(walk: Walk, state: State, power: float, expectations: Callable[[Any]
         raise ValueError(f"q must have at most {MOST} numbers for its linear response to be computed; it has {size}.")
     share = power / walk.problem.total_weight
     cavity, programs = state.q - share * (state.q - state.prior), walk.sums.programs()
-    each = []
+    each: list[np.ndarray] = []
     for number in range(len(walk.problem.source.parts)):
         rows = walk.rows(number)
         each.extend(

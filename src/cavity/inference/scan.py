@@ -45,7 +45,8 @@ def visits(
         carried, info, change = call(
             one_chunk, programs, carried, state.prior, batches, counts, power=power, remembered=remembered
         )
-        total = total + Info(*info, 0.0)
+        skipped, backoffs, log_scale = info
+        total = total + Info(skipped, backoffs, log_scale, 0.0)
         if rows.sites is not None:
             add_to_rows(rows.sites, which, n_rows, change)
     q, sites, filed, filed_weight = carried
@@ -104,7 +105,8 @@ def shared_step(
     programs: Programs, carried: Any, prior: Any, batch: Batches, counts: Array, power: float, remembered: bool
 ) -> tuple[Any, Any, None]:
     """A batch whose rows share a site, or are remembered nowhere."""
-    state, slot = State(*carried, prior), batch.slot[None]
+    q, sites, filed, filed_weight = carried
+    state, slot = State(q, sites, filed, filed_weight, prior), batch.slot[None]
     site, present = None, 1.0
     if remembered:
         site = jax.tree.map(lambda leaf: leaf[0], memory.read(state.sites, slot))

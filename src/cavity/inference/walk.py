@@ -9,7 +9,7 @@ Memory, threads and, later, disks and machines differ in who runs the inner loop
 """
 
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -134,24 +134,27 @@ class Walk:
         """Σ_k W_k λ_k, the second term of (1)."""
         if not self.slots.own:
             return memory.total(sites, self.slots.counts)
-        each = []
+        each: list[Any] = []
         for number, stack in enumerate(sites):
             each.extend(self.over_chunks(self.sums.total, self.rows(number)._replace(sites=stack)))
         return reduce(lambda a, b: a + b, each)
 
     def terms(self, state: State, setting: Setting) -> Terms:
         """The sums in the closing evidence (26)."""
-        each = []
+        each: list[Terms] = []
         for slot in self.slots.visited():
-            view = self.view(state, slot, setting.power)
+            of_chunk = partial(self.terms_of_chunk, self.view(state, slot, setting.power), setting)
             for number in range(len(self.problem.source.parts)):
-                rows, which = self.rows(number, state), self.slots.rows_of(slot, number)
-                each.extend(self.over_chunks(lambda chunk, v=view: self.sums.terms(v, chunk, setting), rows, which))
+                each.extend(self.over_chunks(of_chunk, self.rows(number, state), self.slots.rows_of(slot, number)))
         return reduce(lambda a, b: Terms(*(x + y for x, y in zip(a, b, strict=True))), each)
+
+    def terms_of_chunk(self, view: Any, setting: Setting, chunk: Rows) -> Terms:
+        return self.sums.terms(view, chunk, setting)
 
     def errors(self, state: State, draws: Any, setting: Setting) -> np.ndarray:
         """What sharing one site costs each row, at draws of θ."""
-        view, each = self.view(state, 0, setting.power), []
+        view = self.view(state, 0, setting.power)
+        each: list[np.ndarray] = []
         for number in range(len(self.problem.source.parts)):
             each.extend(
                 self.over_chunks(lambda chunk: self.sums.errors(view, chunk, draws, setting), self.rows(number))

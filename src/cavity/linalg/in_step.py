@@ -117,7 +117,7 @@ def factor(matrix: Array) -> Array:
 
 
 def factor_block(matrix: Array) -> Array:
-    """The same a column at a time."""
+    """The Cholesky factor of a block, a column at a time."""
     places = jnp.arange(matrix.shape[-1])
 
     def add_column(root: Array, j: Array) -> tuple[Array, None]:
@@ -146,7 +146,7 @@ def forward(root: Array, columns: Array) -> Array:
 
 
 def forward_block(root: Array, columns: Array) -> Array:
-    """The same a row of B at a time."""
+    """L⁻¹ B of a block, a row of B at a time."""
     places = jnp.arange(root.shape[-1])[:, None]
 
     def solve_row(rest: Array, j: Array) -> tuple[Array, None]:

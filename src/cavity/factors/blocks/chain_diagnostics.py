@@ -37,7 +37,7 @@ class Record(NamedTuple):
 def record_of(draws: np.ndarray, diverging: Any, n_warmup: int) -> Record:
     """The record of draws (chain, draw, D) of a block."""
     n_chains, n_draws = draws.shape[:2]
-    tail = (n_chains, n_draws), n_chains * (n_draws + n_warmup), int(diverging)
+    tail: Any = (n_chains, n_draws), n_chains * (n_draws + n_warmup), int(diverging)
     both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=-1)
     if not np.all(np.isfinite(both)):
         return Record(np.inf, 0.0, None, None, *tail)

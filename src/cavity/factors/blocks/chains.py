@@ -32,10 +32,10 @@ class Plan(NamedTuple):
 class Draws(NamedTuple):
     """What the chains of one block leave."""
 
-    theta: Array  # (chain, draw, D)
-    log_total: Array  # log ∫ of the tilted density
-    accepted: Array  # mean acceptance probability
-    diverging: Array  # transitions that left the region where the step size is stable
+    theta: Any  # (chain, draw, D)
+    log_total: Any  # log ∫ of the tilted density
+    accepted: Any  # mean acceptance probability
+    diverging: Any  # transitions that left the region where the step size is stable
 
 
 class Frame(NamedTuple):

@@ -41,7 +41,7 @@ class Nested(BlockFactor):
 
 
 def nested(factor: Factor, tol: float = 1e-6) -> Nested:
-    """The same likelihood over blocks of rows, by EP inside each block.
+    """A likelihood over blocks of rows, by EP inside each block.
 
     `tol` is that of the inner fits. Data are `cavity.factors.in_blocks(data, n_blocks)`.
     """

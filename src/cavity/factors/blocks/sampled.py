@@ -97,7 +97,7 @@ def sampled(
     n_warmup: int = 5,
     sampler: str = "hmc",
 ) -> Sampled:
-    """The same likelihood over blocks of rows, with tilted moments by Hamiltonian Monte Carlo.
+    """A likelihood over blocks of rows, with tilted moments by Hamiltonian Monte Carlo.
 
     Args:
         factor: that of one row, such as `cavity.factors.logit()`, or a function `log_lik(theta, datum)`.

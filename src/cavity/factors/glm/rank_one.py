@@ -117,7 +117,8 @@ def visits(
         which = plan.rows[begin : begin + at_once, 0]
         blocks = laid_out(rows, which, rates[begin : begin + at_once], at_once)
         carried, made, info = call(visit_chunk, likelihood, carried, white, blocks, share, power=power)
-        total, filed_weight = total + Info(*info[1:], 0.0), filed_weight + float(info[0])
+        weight, skipped, backoffs, log_scale = info
+        total, filed_weight = total + Info(skipped, backoffs, log_scale, 0.0), filed_weight + float(weight)
         if own:
             rows.sites.shift[which] += made.shift.ravel()[: len(which)]
             rows.sites.precision[which] += made.precision.ravel()[: len(which)]

@@ -18,7 +18,7 @@ from cavity.factors.base import Factor
 from cavity.factors.conjugate_likelihoods import Conjugate
 from cavity.families import Dirichlet, Product
 from cavity.families.base import describe
-from cavity.families.inverse import log_minus_digamma, stirling_remainder
+from cavity.families.stirling import log_minus_digamma, stirling_remainder
 
 
 @pytree

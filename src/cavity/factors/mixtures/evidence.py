@@ -21,7 +21,7 @@ from cavity._pytree import pytree
 from cavity.factors.mixtures.conjugate import log_gamma_ratio
 from cavity.factors.mixtures.matching import Gammas, Matched, Wisharts
 from cavity.families import NormalGamma, NormalWishart
-from cavity.families.inverse import SERIES_FROM, stirling_series
+from cavity.families.stirling import SERIES_FROM, stirling_series
 from cavity.special import LOG_SQRT_2PI
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from cavity.families import Gamma
-from cavity.families.inverse import log_minus_digamma
+from cavity.families.stirling import log_minus_digamma
 from cavity.special import LOG_SQRT_2PI
 
 

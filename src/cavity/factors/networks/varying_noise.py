@@ -14,7 +14,7 @@ from jax import Array
 
 from cavity.factors.networks import gamma_noise
 from cavity.families import Gamma
-from cavity.families.inverse import log_minus_digamma
+from cavity.families.stirling import log_minus_digamma
 from cavity.special import LOG_SQRT_2PI
 
 LIMIT = 4.0  # L: variances from 1/55 to 55 times the common one

@@ -182,7 +182,7 @@ def update(sizes: Any, starts: Any, work: Any, mean: Any, variance: Any) -> None
 
 @compiled
 def move(z: Any, s: Any, by_mean: Any, by_variance: Any, mean: Any, variance: Any) -> None:
-    """The same of one layer; `s` is None where the inputs are known."""
+    """The part of one layer in `update`; `s` is None where the inputs are known."""
     n_in, n_out = mean.shape
     if s is not None and n_out == 1:
         g, c = by_mean[0], by_variance[0]
@@ -224,7 +224,7 @@ def update_tied(
 def move_tied(
     z: Any, s: Any, by_mean: Any, by_variance: Any, mean: Any, variance: Any, rest: float, shift: Any, precision: Any
 ) -> None:
-    """The same of one layer."""
+    """The part of one layer in `update_tied`."""
     n_in, n_out = mean.shape
     if s is not None and n_out == 1:
         g, c = by_mean[0], by_variance[0]
@@ -298,7 +298,7 @@ def move_own(
     z: Any, s: Any, by_mean: Any, by_variance: Any, free: Any, mean: Any, variance: Any, site_shift: Any,
     site_precision: Any, next_shift: Any, next_precision: Any,
 ) -> None:  # fmt: skip
-    """The same of one layer."""
+    """The part of one layer in `update_own`."""
     n_in, n_out = mean.shape
     if s is not None and n_out == 1:
         g, c = by_mean[0], by_variance[0]
