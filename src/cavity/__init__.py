@@ -65,16 +65,11 @@ _LATER = {
     "cavity.datasets": ["datasets"],
 }
 _WITH_SKLEARN = {
-    "cavity.estimators": [
-        "GaussianMixture",
-        "GaussianRegressor",
-        "LogisticClassifier",
-        "NetworkClassifier",
-        "NetworkRegressor",
-        "PoissonRegressor",
-        "ProbitClassifier",
-        "StudentTRegressor",
-    ],
+    "cavity.estimators.classifiers": ["LogisticClassifier", "ProbitClassifier"],
+    "cavity.estimators.mixture": ["GaussianMixture"],
+    "cavity.estimators.network": ["NetworkRegressor"],
+    "cavity.estimators.network_classifier": ["NetworkClassifier"],
+    "cavity.estimators.regressors": ["GaussianRegressor", "PoissonRegressor", "StudentTRegressor"],
     "cavity.diagnostics": ["diagnostics"],
 }
 _table = lambda modules: {name: module for module, names in modules.items() for name in names}

@@ -9,6 +9,7 @@ Leading axes of the leaves are independent copies: a `Gamma` whose leaves have s
 
 import abc
 import operator
+from collections.abc import Callable
 from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from cavity import _tree
 from cavity._array import Array, is_jax, namespace
 from cavity._precision import in_float64, is_traced
-from cavity._pytree import NODES, pytree
+from cavity._pytree import NODES, pytree, unflatten
 
 T = TypeVar("T")
 
@@ -150,15 +151,31 @@ class ExpFamily(abc.ABC):
     # `operator` rather than `jnp`: NumPy leaves stay NumPy float64 outside the precision scope.
 
     def __add__(self, other: Self) -> Self:
-        check_alike(self, other)
-        return _tree.map(operator.add, self, other)
+        return combined(operator.add, self, other)
 
     def __sub__(self, other: Self) -> Self:
-        check_alike(self, other)
-        return _tree.map(operator.sub, self, other)
+        return combined(operator.sub, self, other)
 
     def __rmul__(self, scale: Any) -> Self:
+        fields = NODES[type(self)]
+        leaves = [getattr(self, name) for name in fields.children]
+        if not fields.static and all(type(leaf) is np.ndarray for leaf in leaves):
+            return unflatten(type(self), (), [scale * leaf for leaf in leaves])
         return _tree.map(lambda leaf: scale * leaf, self)
+
+
+def combined(function: Callable[[Any, Any], Any], left: T, right: Any) -> T:
+    """A function of the leaves of two members of one family.
+
+    Steps of a fit are made of such sums: where all leaves are arrays of NumPy, the tree is not walked for them.
+    """
+    fields = NODES[type(left)]
+    if type(left) is type(right) and not fields.static:
+        pairs = [(getattr(left, name), getattr(right, name)) for name in fields.children]
+        if all(type(a) is type(b) is np.ndarray and a.shape == b.shape for a, b in pairs):
+            return unflatten(type(left), (), [function(a, b) for a, b in pairs])
+    check_alike(left, right)
+    return _tree.map(function, left, right)
 
 
 def check_alike(left: Any, right: Any) -> None:

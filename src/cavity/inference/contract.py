@@ -191,6 +191,7 @@ class Sums(abc.ABC):
 
     chunk = CHUNK  # rows; it must not depend on how many there are
     in_threads = False  # whether chunks may be summed in several threads at once
+    small_matrices = False  # whether several threads of BLAS would only wait for each other between chunks
     copies_sites = True  # whether a sweep works on a copy of the sites; otherwise they change in place
     scores = False  # whether `Info.score` is filled in
 

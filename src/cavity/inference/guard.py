@@ -8,15 +8,31 @@ from cavity._array import is_jax
 MAX_HALVINGS = 40
 
 
-def proper_rate(q: Any, move: Any, rate: Any) -> tuple[Any, Any]:
-    """The largest of rate, rate/2, rate/4, … that keeps q + rate · move proper (0 if none), and whether it was cut."""
-    if is_jax(rate, *tree.leaves(q), *tree.leaves(move)):
-        return _inside_a_program(q, move, rate)
+def advance(q: Any, move: Any, rate: Any, safe: Any = False) -> tuple[Any, Any, Any]:
+    """q + ε · move with the largest ε of rate, rate/2, rate/4, … that keeps q proper; also ε, and whether it was cut.
+
+    Where no such ε is found it is 0. A step that is known to be safe is not looked at.
+    """
+    if is_jax(rate, safe, *tree.leaves(q), *tree.leaves(move)):
+        rate, cut = _rate_inside_a_program(q, move, rate, safe)
+        return q + rate * move, rate, cut
     for cuts in range(MAX_HALVINGS + 1):
         scale = 0.5**cuts * rate
-        if bool((q + scale * move).is_proper()):
-            return scale, cuts > 0
-    return 0.0, True
+        there = q + scale * move
+        if safe or bool(there.is_proper()):
+            return there, scale, cuts > 0
+    return q, 0.0, True
+
+
+def _rate_inside_a_program(q: Any, move: Any, rate: Any, safe: Any) -> tuple[Any, Any]:
+    import jax
+    import jax.numpy as jnp
+
+    rate = jnp.asarray(rate, dtype=float)
+    search = lambda: _inside_a_program(q, move, rate)
+    if safe is False:
+        return search()
+    return jax.lax.cond(safe, lambda: (rate, jnp.asarray(False)), search)
 
 
 def _inside_a_program(q: Any, move: Any, rate: Any) -> tuple[Any, Any]:
@@ -26,7 +42,6 @@ def _inside_a_program(q: Any, move: Any, rate: Any) -> tuple[Any, Any]:
 
     q, move = jax.lax.stop_gradient((q, move))
     ok = lambda scale: (q + scale * move).is_proper()
-    rate = jnp.asarray(rate, dtype=float)
 
     def halve(carry: Any) -> Any:
         scale, _, tries = carry
@@ -35,14 +50,3 @@ def _inside_a_program(q: Any, move: Any, rate: Any) -> tuple[Any, Any]:
     searching = lambda carry: ~carry[1] & (carry[2] < MAX_HALVINGS)
     scale, found, tries = jax.lax.while_loop(searching, halve, (rate, ok(rate), 0))
     return jnp.where(found, scale, 0.0), jnp.asarray(tries > 0)
-
-
-def proper_rate_unless(safe: Any, q: Any, move: Any, rate: Any) -> tuple[Any, Any]:
-    """`proper_rate`, without a look at q where the step is known to be safe."""
-    if is_jax(safe):
-        import jax
-        import jax.numpy as jnp
-
-        rate = jnp.asarray(rate, dtype=float)
-        return jax.lax.cond(safe, lambda: (rate, jnp.asarray(False)), lambda: proper_rate(q, move, rate))
-    return (rate, False) if safe else proper_rate(q, move, rate)

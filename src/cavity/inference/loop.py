@@ -80,8 +80,9 @@ class Loop:
             self.prepare()
         last = self.progress
         course = Course(self.algorithm, self.limits.seed, last.n_sweeps + 1, last.control.share)
-        made = sweep(self.walk, last.state, course)
-        moved = measure(last.reference, last.before, last.state.q, made.state.q)
+        with np.errstate(all="ignore"):  # what is not a number is seen to by the guards
+            made = sweep(self.walk, last.state, course)
+            moved = measure(last.reference, last.before, last.state.q, made.state.q)
         if not moved.proper:  # steps keep q proper one by one; at extreme scales rounding can still lose it
             entropy = float(reads_of(last.state.q).entropy(last.state.q))
             moved = moved._replace(distance=np.inf, entropy=entropy)
@@ -171,7 +172,8 @@ class Loop:
         """log Z as it stands; for K = 0 that of the first pass."""
         if self.walk.slots.nowhere:
             return Evidence(self.progress.first_pass)
-        return log_evidence(self.walk, self.progress.state, self.algorithm.power, self.limits.seed)
+        with np.errstate(all="ignore"):
+            return log_evidence(self.walk, self.progress.state, self.algorithm.power, self.limits.seed)
 
     def result(self, ending: str, sharing_error: float, keep_data: bool) -> Result:
         """What the user gets, with what went wrong on the way."""

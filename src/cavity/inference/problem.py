@@ -92,8 +92,9 @@ def check_algorithm(algorithm: Any) -> None:
 
 def check_factor(factor: Any) -> None:
     """Raise unless this has all members of the contract; the message names the one that is missing."""
-    name = "log_mean" if isinstance(factor, type) else missing_member(factor, Factor)
-    if name == "log_mean":
+    is_factor = hasattr(factor, "log_mean") and not isinstance(factor, type)
+    name = missing_member(factor, Factor)
+    if not is_factor:
         raise ValueError(f"factor must be a factor, such as cavity.factors.probit(); got {factor!r}.")
     if name is not None:
         raise ValueError(

@@ -1,6 +1,7 @@
 """`fit`: from data, model and algorithm to a posterior."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from cavity._checks import is_integer
@@ -14,7 +15,7 @@ from cavity.inference.problem import Problem, check_limits
 from cavity.inference.result import Progress, Result, Sweep
 from cavity.inference.resume import begun_at
 from cavity.inference.sweep import first_state
-from cavity.inference.threads import Threads, available
+from cavity.inference.threads import Threads, available, one_blas_thread
 from cavity.inference.walk import Walk
 
 
@@ -95,7 +96,8 @@ def quiet_fit(
     limits = Limits(check_limits(max_sweeps, tol, seed, evidence, algorithm), tol, seed, evidence)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
-    with Threads(check_threads(n_threads)) as threads:
+    calm = one_blas_thread() if problem.sums.small_matrices else nullcontext()
+    with Threads(check_threads(n_threads)) as threads, calm:
         walk, begun, sharing_error = Walk(problem, threads), None, float("nan")
         if algorithm.finds_groups:
             walk, begun, sharing_error = grouping.grouped(walk, algorithm, limits, start)

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
-from cavity._array import namespace
 from cavity.inference import memory
 from cavity.inference.contract import Found
-from cavity.inference.guard import proper_rate, proper_rate_unless
+from cavity.inference.guard import advance
 
 
 class State(NamedTuple):
@@ -42,12 +41,6 @@ class Info(NamedTuple):
 NOTHING = Info(0, 0, 0.0, 0.0)
 
 
-def advance(q: Any, move: Any, rate: Any, safe: Any) -> tuple[Any, Any, Any]:
-    """q + ε · move, with ε cut until q is proper; also ε, and whether it was cut."""
-    rate, cut = proper_rate_unless(safe, q, move, rate)
-    return q + rate * move, rate, cut
-
-
 def update(state: State, slot: Any, found: Found, rate: Any, counts: Any) -> tuple[State, Any]:
     """q += ε Σ w δ and λ_k += (ε/W_k) Σ_{n in k} w δ, for the slots that a batch has data in; whether ε was cut.
 
@@ -71,16 +64,15 @@ def is_safe(state: State, slot: Any, found: Found, rate: Any, count: Any) -> Any
     what is safe. That is exact arithmetic: at extreme scales rounding may lose q all the same, and then the next visits
     are skipped.
     """
-    xp = namespace(found.weight, slot)
     if len(slot) > 1 or len(state.filed_weight) > 1:
-        return xp.asarray(False)
+        return False
     keeps = (slot[0] >= len(state.filed_weight)) | (rate * found.weight[0] <= count[0])
-    return xp.all(xp.asarray(found.safe)) & keeps
+    return found.safe[0] & keeps
 
 
 def update_own(q: Any, found: Found, rate: Any) -> tuple[Any, Any, Any]:
     """q and the change of the rows' own sites, after a step by what they ask for; whether the rate was cut."""
-    q, rate, cut = advance(q, found.total, rate, namespace(rate).asarray(False))
+    q, rate, cut = advance(q, found.total, rate)
     return q, tree.map(lambda leaf: rate * leaf, found.change), cut
 
 
@@ -99,7 +91,7 @@ def settle(start: State, end: State, counts: np.ndarray, share: float, average: 
     seen = end.filed_weight > 0
     mean = memory.times(1 / np.where(seen, end.filed_weight, 1.0), end.filed)
     change = memory.times(seen.astype(float), mean - start.sites)
-    share, cut = proper_rate(start.q, memory.total(change, counts), share)
+    _, share, cut = advance(start.q, memory.total(change, counts), share)
     sites = start.sites + share * change
     return cleared._replace(q=end.prior + memory.total(sites, counts), sites=sites), cut
 

@@ -44,12 +44,12 @@ class Walk:
 
     def over_chunks(self, function: Callable[[Rows], Any], rows: Rows, which: Which = slice(None)) -> Iterator[Any]:
         """A function of every chunk of some rows, in their order."""
-        chunks = (chosen(rows, piece) for piece in pieces(which, len(rows.weight), self.sums.chunk))
-        if not self.sums.in_threads:
-            yield from map(function, chunks)
+        bounds = pieces(which, len(rows.weight), self.sums.chunk)
+        if not self.sums.in_threads or len(bounds) == 1:
+            yield from (function(chosen(rows, piece)) for piece in bounds)
             return
         with one_blas_thread():
-            yield from self.threads.map(function, chunks)
+            yield from self.threads.map(lambda piece: function(chosen(rows, piece)), bounds)
 
     def estimates(self, view: Any, rows: Rows, which: Which, setting: Setting) -> Found:
         """What some rows of a part ask for together."""
@@ -162,16 +162,17 @@ class Walk:
         return np.concatenate(each)
 
 
-def pieces(which: Which, n_rows: int, size: int) -> Iterator[Which]:
+def pieces(which: Which, n_rows: int, size: int) -> list[Which]:
     """Rows in chunks of `size`, the last one shorter; the bounds depend on nothing else."""
-    whole = isinstance(which, slice)
-    for begin in range(0, n_rows if whole else len(which), size):
-        yield slice(begin, min(begin + size, n_rows)) if whole else which[begin : begin + size]
+    if isinstance(which, slice):
+        return [slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
+    return [which[begin : begin + size] for begin in range(0, len(which), size)]
 
 
 def chosen(rows: Rows, which: Which) -> Rows:
     """Some of the rows."""
-    return Rows(*(tree.map(lambda leaf: leaf[which], part) for part in rows))
+    take = lambda part: None if part is None else tree.map(lambda leaf: leaf[which], part)
+    return Rows(take(rows.data), rows.weight[which], take(rows.sites), rows.number[which], take(rows.beside))
 
 
 def joined(a: Found, b: Found) -> Found:

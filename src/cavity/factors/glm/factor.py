@@ -19,6 +19,7 @@ from cavity._array import Array
 from cavity._checks import as_numbers
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
+from cavity.factors.glm.coordinates import InCoordinates
 from cavity.factors.glm.host import OnHost
 from cavity.factors.glm.line import line_site
 from cavity.factors.glm.reduction import to_row_space
@@ -77,7 +78,7 @@ class GLM(Factor):
         return GLM(ByDerivatives(self.likelihood))
 
     def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
-        return OnHost(self, prior, data[0]) if isinstance(prior, Gaussian) else None
+        return OnHost(self, prior, data[0]) if isinstance(prior, Gaussian) else InCoordinates(self, prior)
 
     def log_lik(self, theta: Any, datum: Any) -> Array:
         x, y = datum

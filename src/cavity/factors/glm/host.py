@@ -14,7 +14,11 @@ from cavity.inference.contract import CHUNK, Found, Programs, Rows, Setting, Sum
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State
 
+SMALL = 512  # columns: factorisations of larger matrices are worth several threads
 FEW = 32  # batches in a sweep: more are worth a compiled program
+
+
+quiet = np.errstate(all="ignore")  # NaN is an answer: rows that have one are skipped and counted
 
 
 class View:
@@ -50,6 +54,7 @@ class OnHost(Sums):
     def __init__(self, factor: Any, prior: Any, features: Any) -> None:
         self.factor, self.prior, self.chunk = factor, prior, chunk_size(features)
         self.features = features[:1]  # for what all rows have in common
+        self.small_matrices = features.shape[1] <= SMALL
 
     def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
         by_covariance = lines.needs_covariance(self.features, n_rows)
@@ -58,21 +63,25 @@ class OnHost(Sums):
     def own_site(self) -> Line:
         return Line(np.zeros(()), np.zeros(()))
 
+    @quiet
     def total(self, rows: Rows) -> Any:
         return lines.expand(self.prior, rows.data[0], rows.weight, rows.sites)
 
+    @quiet
     def estimates(self, view: View, rows: Rows, setting: Setting) -> Found:
         likelihood, given = self.factor.likelihood, (rows.data, rows.weight, setting.power)
         if rows.sites is None:
             return lines.estimates(likelihood, view.q, view.without_site, *given)
         return lines.own_estimates(likelihood, view.q, view.here, rows.sites, *given)
 
+    @quiet
     def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
         likelihood, given = self.factor.likelihood, (rows.data, rows.weight, setting.power)
         if rows.sites is None:
             return lines.terms(likelihood, view.q, view.without_site, view.here, *given)
         return lines.own_terms(likelihood, view.q, view.here, rows.sites, *given)
 
+    @quiet
     def errors(self, view: View, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
         given = rows.data, rows.weight, np.asarray(draws), setting.power
         return lines.errors(self.factor.likelihood, view.without_site, view.here, *given)
@@ -82,6 +91,8 @@ class OnHost(Sums):
     ) -> tuple[State, Info] | None:
         """One row after another by rank-one updates, and many small batches by a scan: compiled programs."""
         if len(plan.rows) <= FEW or plan.rows.shape[1] > CHUNK:
+            return None
+        if not self.factor.likelihood.can_be_traced(rows.data[1]):
             return None
         from cavity.factors.glm import rank_one
         from cavity.inference import scan

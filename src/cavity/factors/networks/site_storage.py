@@ -5,8 +5,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
+
+from cavity import _tree as tree
 
 MEMORY_FILES = {
     "/proc/meminfo": lambda text: 1024 * int(text.split("MemAvailable:")[1].split()[0]),
@@ -28,7 +29,7 @@ def free_memory() -> float:
 
 def bytes_of(site: Any, count: int, dtype: str) -> int:
     """How much as many sites take."""
-    return count * np.dtype(dtype).itemsize * sum(np.size(leaf) for leaf in jax.tree.leaves(site))
+    return count * np.dtype(dtype).itemsize * sum(np.size(leaf) for leaf in tree.leaves(site))
 
 
 def how_many_fit(n_bytes: int) -> int:
@@ -64,7 +65,7 @@ def allocate(site: Any, count: int, dtype: str = "float64", directory: str | Non
         array[...] = leaf
         return array
 
-    return jax.tree.map(stack, site)
+    return tree.map(stack, site)
 
 
 def in_file(directory: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray:

@@ -24,6 +24,7 @@ class OnHost:
         self.name, self.function = name, function
         self.known_to_take_arrays = False
         self._tried = False
+        self._traceable: bool | None = None
 
     def takes_arrays(self, *args: Any) -> bool:
         """Whether it is a NumPy function that acts elementwise, by trying it on a few numbers of each argument."""
@@ -37,6 +38,19 @@ class OnHost:
             self.known_to_take_arrays = isinstance(value, np.ndarray) and value.shape == PROBE
             self._tried = True
         return self.known_to_take_arrays
+
+    def can_be_traced(self, *args: Any) -> bool:
+        """Whether JAX can trace it; where NumPy's arrays are no way out either, tracing it will say what is wrong."""
+        if self._traceable is None:
+            import jax
+
+            scalars = map_arrays(lambda part: jax.ShapeDtypeStruct((), np.float32), args)
+            try:
+                jax.eval_shape(self.function, *scalars)
+                self._traceable = True
+            except Exception:  # of whatever kind
+                self._traceable = not self.takes_arrays(*args)
+        return self._traceable
 
     def values(self, *args: Any) -> np.ndarray:
         """Its values, in the shape of its last argument."""

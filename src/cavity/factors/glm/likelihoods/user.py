@@ -9,7 +9,7 @@ import numpy as np
 from cavity._array import is_jax
 from cavity._pytree import pytree
 from cavity.factors.glm.likelihoods.base import Likelihood, check_finite
-from cavity.factors.glm.likelihoods.on_host import on_host
+from cavity.factors.glm.likelihoods.on_host import first_array, on_host
 from cavity.quadrature import Kernel, Tilt, tilts
 from cavity.quadrature.kernel import map_arrays
 
@@ -46,6 +46,12 @@ class UserLikelihood(Likelihood):
             return scalar_of_user("center", self.where, y)
         return on_host("center", self.where).values(y)
 
+    def can_be_traced(self, y: Any) -> bool:
+        functions = [on_host("log_lik", self.log_density).can_be_traced(y, mean_like(y))]
+        if self.where is not None:
+            functions.append(on_host("center", self.where).can_be_traced(y))
+        return all(functions)
+
     def check(self, y: Any) -> Any:
         return map_arrays(check_finite, y)
 
@@ -59,6 +65,11 @@ class UserLikelihood(Likelihood):
         values = on_host("log_lik", self.log_density)
         center = None if self.where is None else self.center
         return Kernel(self.derivatives, center, values=values.values if values.known_to_take_arrays else None)
+
+
+def mean_like(y: Any) -> np.ndarray:
+    """An activation for every row of y."""
+    return np.zeros(np.shape(first_array(y)))
 
 
 def user(log_lik: Callable[[Any, Any], Any], center: Callable[[Any], Any] | None = None) -> UserLikelihood:
