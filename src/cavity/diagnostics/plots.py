@@ -103,38 +103,49 @@ def plot_pairs(
     )
     for row, i in enumerate(chosen):
         for column, j in enumerate(chosen):
-            axes = grid[row, column]
             if column > row:
-                axes.remove()
+                grid[row, column].remove()
                 continue
-            for colour, posterior in enumerate(posteriors.values()):
-                if column == row:
-                    draw_marginal(axes, posterior, i, f"C{colour}")
-                else:
-                    draw_ellipses(axes, posterior, j, i, levels, f"C{colour}")
-            if draws is not None:
-                sample = np.asarray(draws, dtype=float)
-                if column == row:
-                    axes.hist(sample[:, i], bins=40, density=True, color="0.85", zorder=0)
-                else:
-                    axes.plot(sample[:, j], sample[:, i], ",", color="0.6", zorder=0, rasterized=True)
-            axes.spines[["top", "right"]].set_visible(False)
-            if column == row:
-                axes.set_yticks([])
-            if row == side - 1:
-                axes.set_xlabel(names[j])
-            else:
-                axes.sharex(grid[side - 1, column])
-                axes.tick_params(labelbottom=False)
-            if column == 0 and row > 0:
-                axes.set_ylabel(names[i])
-            elif column < row:
-                axes.sharey(grid[row, 0])
-                axes.tick_params(labelleft=False)
+            draw_pair(grid[row, column], list(posteriors.values()), i, j, levels, draws)
+            label_pair(grid, row, column, names[j], names[i])
     if len(posteriors) > 1:
         handles = [plt.Line2D([], [], color=f"C{k}", label=name) for k, name in enumerate(posteriors)]
         figure.legend(handles=handles, loc="upper right", frameon=False)
     return grid
+
+
+def draw_pair(axes: Any, posteriors: list[Any], i: int, j: int, levels: Sequence[float], draws: Any) -> None:
+    """The posteriors of two coefficients, or of one, with draws behind them."""
+    for number, posterior in enumerate(posteriors):
+        if i == j:
+            draw_marginal(axes, posterior, i, f"C{number}")
+        else:
+            draw_ellipses(axes, posterior, j, i, levels, f"C{number}")
+    if draws is None:
+        return
+    sample = np.asarray(draws, dtype=float)
+    if i == j:
+        axes.hist(sample[:, i], bins=40, density=True, color="0.85", zorder=0)
+    else:
+        axes.plot(sample[:, j], sample[:, i], ",", color="0.6", zorder=0, rasterized=True)
+
+
+def label_pair(grid: np.ndarray, row: int, column: int, below: str, beside: str) -> None:
+    """Names at the edges of the grid, and axes shared along its rows and columns."""
+    axes, last = grid[row, column], len(grid) - 1
+    axes.spines[["top", "right"]].set_visible(False)
+    if column == row:
+        axes.set_yticks([])
+    if row == last:
+        axes.set_xlabel(below)
+    else:
+        axes.sharex(grid[last, column])
+        axes.tick_params(labelbottom=False)
+    if column == 0 and row > 0:
+        axes.set_ylabel(beside)
+    elif column < row:
+        axes.sharey(grid[row, 0])
+        axes.tick_params(labelleft=False)
 
 
 def plot_calibration(y: Any, probabilities: Any, n_bins: int = 10, axes: Any = None) -> Any:

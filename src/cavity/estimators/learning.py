@@ -22,7 +22,7 @@ from cavity.estimators.coefficients import Coefficients
 from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
 from cavity.inference.result import ConvergenceWarning, Result
-from cavity.inference.run import quiet_fit
+from cavity.inference.run import Options, quiet_fit
 
 VARIANCE_BOUNDS = (-18.0, 25.0)  # of log v
 STEP = 1e-3  # of the difference quotient, in the logarithm of the noise
@@ -98,8 +98,8 @@ def _fit(task: Task, hyper: Hyper, start: Result | None = None) -> Result:
 def _quiet_fit(task: Task, hyper: Hyper, start: Result | None, keep_data: bool) -> Result:
     prior = task.coefficients.prior(hyper.variance)
     prior = prior if task.before is None else prior + task.before
-    options = {"weights": task.weight, "start": start, "keep_data": keep_data, **task.options}
-    return quiet_fit(task.make_factor(hyper.noise), prior, task.data, task.algorithm, **options)
+    options = Options(weights=task.weight, start=start, keep_data=keep_data, **task.options)
+    return quiet_fit(task.make_factor(hyper.noise), prior, task.data, task.algorithm, options)
 
 
 class _Place(NamedTuple):

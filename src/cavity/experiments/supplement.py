@@ -124,17 +124,8 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
         "worst r_hat": max(result["paths"][name]["r_hat"] for result in results for name in COLOURS),
         "smallest ess": min(result["paths"][name]["ess"] for result in results for name in COLOURS),
     }
-    floor = float(np.median([result["floor"] for result in results]))
-    n, dim, sweeps, draws = (parameters[name] for name in ("n", "dim", "sweeps", "draws"))
-    notes = [
-        f"N = {n:,}, D = {dim}, K = {N_BLOCKS} blocks, prior N(0, I), {len(results)} data sets, {sweeps} sweeps.",
-        f"{draws} draws at each visit; {draws // 10} for the natural gradient and damped DEP. KL is the median over "
-        "data sets and the last five sweeps.",
-        "KL against a Gaussian with the moments of 20,000 draws of NUTS, worst R-hat "
-        f"{max(result['rhat'] for result in results):.4f}; {floor:.1g} nats cannot be told from zero.",
-        f"In the last sweeps the worst R-hat was {figures['worst r_hat']:.3f}, the smallest effective number of draws "
-        f"{figures['smallest ess']:.0f}.",
-    ]
+    notes = notes_of(results, parameters, figures)
+    sweeps = parameters["sweeps"]
     columns = ["KL(p ‖ q)", "transitions", "seconds, with compilation", "visits skipped"]
     each = {
         name: [
@@ -149,18 +140,40 @@ def collect(done: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> Summary:
     return Summary(figures, claims(late, limits, curves["ADF"], effort), notes, tables)
 
 
+def notes_of(results: list[dict[str, Any]], parameters: dict[str, Any], figures: dict[str, Any]) -> list[str]:
+    """What a reader of the table should know."""
+    floor = float(np.median([result["floor"] for result in results]))
+    n, dim, sweeps, draws = (parameters[name] for name in ("n", "dim", "sweeps", "draws"))
+    return [
+        f"N = {n:,}, D = {dim}, K = {N_BLOCKS} blocks, prior N(0, I), {len(results)} data sets, {sweeps} sweeps.",
+        f"{draws} draws at each visit; {draws // 10} for the natural gradient and damped DEP. KL is the median over "
+        "data sets and the last five sweeps.",
+        "KL against a Gaussian with the moments of 20,000 draws of NUTS, worst R-hat "
+        f"{max(result['rhat'] for result in results):.4f}; {floor:.1g} nats cannot be told from zero.",
+        f"In the last sweeps the worst R-hat was {figures['worst r_hat']:.3f}, the smallest effective number of draws "
+        f"{figures['smallest ess']:.0f}.",
+    ]
+
+
 def claims(late: dict[str, float], limits: dict[str, float], adf: np.ndarray, effort: dict[str, int]) -> list[Claim]:
     """The supplement's, and ours."""
-    share = effort["natural gradient"] / effort["EP"]
+    return [*claims_of_paper(late, adf), *claims_of_ours(late, limits, effort["natural gradient"] / effort["EP"])]
+
+
+def said(late: dict[str, float], *names: str) -> str:
+    """Where some methods end."""
+    return ", ".join(f"{name} {late[name]:.2f}" for name in names)
+
+
+def claims_of_paper(late: dict[str, float], adf: np.ndarray) -> list[Claim]:
+    """What the supplement says of the methods."""
     climbs = np.median(adf, 0)
-    said = lambda *names: ", ".join(f"{name} {late[name]:.2f}" for name in names)
     alike = lambda a, b: abs(np.log(late[a] / late[b])) < np.log(1.5)
-    natural = late["natural gradient"]
     return [
         Claim(
             "AEP is as good as DEP",
             "AEP = DEP ≈ 0.9",
-            said("AEP", "DEP"),
+            said(late, "AEP", "DEP"),
             "within a factor of 1.5",
             bool(alike("AEP", "DEP")),
             "the level is that of the draws' noise",
@@ -168,7 +181,7 @@ def claims(late: dict[str, float], limits: dict[str, float], adf: np.ndarray, ef
         Claim(
             "SEP and EP are near",
             "SEP and EP ≈ 1–2",
-            said("SEP", "EP"),
+            said(late, "SEP", "EP"),
             "at most twice AEP",
             bool(max(late["SEP"], late["EP"]) <= 2 * late["AEP"]),
         ),
@@ -179,10 +192,17 @@ def claims(late: dict[str, float], limits: dict[str, float], adf: np.ndarray, ef
             "three times its first pass, and twice EP",
             bool(climbs[-1] > 3 * climbs[0] and late["ADF"] > 2 * late["EP"]),
         ),
+    ]
+
+
+def claims_of_ours(late: dict[str, float], limits: dict[str, float], share: float) -> list[Claim]:
+    """What we say of the natural gradient, which makes that share of EP's transitions, and of EP inside the blocks."""
+    natural = late["natural gradient"]
+    return [
         Claim(
             "The natural gradient with a tenth of the transitions is no worse than EP with all",
             "",
-            f"{said('natural gradient', 'EP')}, with {share:.2f} of the transitions",
+            f"{said(late, 'natural gradient', 'EP')}, with {share:.2f} of the transitions",
             "at most EP, with at most 0.1 of the transitions",
             bool(natural <= late["EP"] and share <= 0.101),
             "its rate decreases, EP's does not: see the next line",
@@ -190,14 +210,14 @@ def claims(late: dict[str, float], limits: dict[str, float], adf: np.ndarray, ef
         Claim(
             "The natural gradient is no worse than moment matching with the same draws and the same rate",
             "",
-            said("natural gradient", "damped DEP"),
+            said(late, "natural gradient", "damped DEP"),
             "at most damped DEP",
             bool(natural <= late["damped DEP"]),
         ),
         Claim(
             "Moment matching with all draws, at a falling rate",
             "",
-            said("DEP, falling rate"),
+            said(late, "DEP, falling rate"),
             remark="for comparison: ten times the transitions of the natural gradient",
         ),
         Claim(

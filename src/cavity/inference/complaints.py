@@ -10,50 +10,80 @@ from cavity.inference.evidence import Evidence
 from cavity.inference.problem import Problem
 from cavity.inference.result import CollapseWarning, ConvergenceWarning, History
 
+Complaint = tuple[type[Warning], str]
+
 
 def complaints(
     history: History, problem: Problem, ending: str, tol: float, evidence: Evidence | None
-) -> list[tuple[type[Warning], str]]:
+) -> list[Complaint]:
     """Category and text of each warning; a fit that its callback stopped is not called unfinished."""
-    found: list[tuple[type[Warning], str]] = []
+    found = [
+        of_ending(history, problem, ending, tol),
+        of_skipped_data(history, problem),
+        of_a_standstill(ending),
+        None if evidence is None else of_evidence(evidence),
+        of_collapse(history, problem),
+    ]
+    return [complaint for complaint in found if complaint is not None]
+
+
+def of_ending(history: History, problem: Problem, ending: str, tol: float) -> Complaint | None:
+    """A fit that ended before it converged."""
     n_sweeps = len(history.change)
     if ending == "interrupted":
-        found.append((ConvergenceWarning, f"Interrupted after {n_sweeps} sweeps; the result so far is returned."))
-    elif ending == "out of sweeps" and problem.slots.n_sites > 0:
-        message = (
-            f"Not converged after {n_sweeps} sweeps: another would still move the posterior by about "
-            f"{history.change[-1]:.2g} standard deviations (tol={tol:g}). Raise max_sweeps or tol, or try rate=0.5."
-        )
-        found.append((ConvergenceWarning, message))
-    if history.skipped[-1] > 0:
-        message = (
-            f"{history.skipped[-1]} of {problem.n_rows} data were skipped in the last sweep because their "
-            "cavity or tilted distribution was improper; the posterior does not reflect them. A power below 1, a "
-            "tighter prior or rescaled features may help."
-        )
-        found.append((ConvergenceWarning, message))
-    if ending == "stuck":
-        message = (
-            "The posterior stopped moving because every further step would make it improper: it is not a fixed point. "
-            "Try a smaller rate, a power below 1 or a tighter prior."
-        )
-        found.append((ConvergenceWarning, message))
-    if evidence is not None and evidence.refusal:
-        found.append((ConvergenceWarning, f"log_evidence is NaN: {evidence.refusal}"))
-    elif evidence is not None and (evidence.left_out or not evidence.rebuilt):
-        reason = f"it leaves out {int(evidence.left_out)} data whose cavity or tilted distribution was improper"
-        if not evidence.rebuilt:
-            reason = "the data's own sites do not add up to a proper distribution"
-        message = f"log_evidence is unreliable: {reason}. Do not compare models by it; cavity.ep() may do better."
-        found.append((ConvergenceWarning, message))
-    repeated = problem.slots.n_sites == 0 and n_sweeps > 1
-    if repeated or is_collapsing(entropy_per_unit(history) / n_parameters(problem.prior)):
-        message = (
-            "The posterior's variance has shrunk sweep after sweep with no sign of stopping: data are counted "
-            "more than once. Stop ADF after one pass (max_sweeps=1), or use cavity.sep(), which remembers."
-        )
-        found.append((CollapseWarning, message))
-    return found
+        return ConvergenceWarning, f"Interrupted after {n_sweeps} sweeps; the result so far is returned."
+    if ending != "out of sweeps" or problem.slots.nowhere:
+        return None
+    return ConvergenceWarning, (
+        f"Not converged after {n_sweeps} sweeps: another would still move the posterior by about "
+        f"{history.change[-1]:.2g} standard deviations (tol={tol:g}). Raise max_sweeps or tol, or try rate=0.5."
+    )
+
+
+def of_skipped_data(history: History, problem: Problem) -> Complaint | None:
+    """Data that the posterior does not reflect."""
+    if history.skipped[-1] == 0:
+        return None
+    return ConvergenceWarning, (
+        f"{history.skipped[-1]} of {problem.n_rows} data were skipped in the last sweep because their cavity or tilted "
+        "distribution was improper; the posterior does not reflect them. A power below 1, a tighter prior or rescaled "
+        "features may help."
+    )
+
+
+def of_a_standstill(ending: str) -> Complaint | None:
+    """A fit that does not move although it is at no fixed point."""
+    if ending != "stuck":
+        return None
+    return ConvergenceWarning, (
+        "The posterior stopped moving because every further step would make it improper: it is not a fixed point. "
+        "Try a smaller rate, a power below 1 or a tighter prior."
+    )
+
+
+def of_evidence(evidence: Evidence) -> Complaint | None:
+    """Evidence that is not to be had, or not to be trusted."""
+    if evidence.refusal:
+        return ConvergenceWarning, f"log_evidence is NaN: {evidence.refusal}"
+    if evidence.rebuilt and not evidence.left_out:
+        return None
+    reason = f"it leaves out {int(evidence.left_out)} data whose cavity or tilted distribution was improper"
+    if not evidence.rebuilt:
+        reason = "the data's own sites do not add up to a proper distribution"
+    return ConvergenceWarning, (
+        f"log_evidence is unreliable: {reason}. Do not compare models by it; cavity.ep() may do better."
+    )
+
+
+def of_collapse(history: History, problem: Problem) -> Complaint | None:
+    """Data that are counted again and again."""
+    repeated = problem.slots.nowhere and len(history.change) > 1
+    if not repeated and not is_collapsing(entropy_per_unit(history) / n_parameters(problem.prior)):
+        return None
+    return CollapseWarning, (
+        "The posterior's variance has shrunk sweep after sweep with no sign of stopping: data are counted more than "
+        "once. Stop ADF after one pass (max_sweeps=1), or use cavity.sep(), which remembers."
+    )
 
 
 def n_parameters(prior: Any) -> int:

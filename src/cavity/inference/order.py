@@ -19,8 +19,8 @@ class Plan(NamedTuple):
 
 
 def generator(seed: int, sweep: int, part: int) -> np.random.Generator:
-    """The random numbers of one sweep over one part."""
-    return np.random.default_rng([seed, sweep, part])
+    """The random numbers of one sweep over one part: a child of the seed, unlike any that others draw from it."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(sweep, part)))
 
 
 def plan(rng: Any, slots: Slots, part: int, n_rows: int, batch_size: int, replace: bool) -> Plan:

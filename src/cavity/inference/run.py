@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from cavity._checks import is_integer
@@ -65,47 +66,46 @@ def fit(
     >>> result.converged
     True
     """
-    result = quiet_fit(
-        factor, prior, data, algorithm, weights=weights, max_sweeps=max_sweeps, tol=tol, seed=seed, progress=progress,
-        callback=callback, evidence=evidence, start=start, keep_data=keep_data, n_threads=n_threads,
-    )  # fmt: skip
+    options = Options(weights, max_sweeps, tol, seed, progress, callback, evidence, start, keep_data, n_threads)
+    result = quiet_fit(factor, prior, data, algorithm, options)
     for category, message in result.complaints:
         warn(message, category)
     return result
 
 
-def quiet_fit(
-    factor: Any,
-    prior: Any,
-    data: Any,
-    algorithm: Algorithm,
-    *,
-    weights: Any = None,
-    max_sweeps: int | None = None,
-    tol: float = 1e-5,
-    seed: int = 0,
-    progress: bool = False,
-    callback: Callable[[Sweep], Any] | None = None,
-    evidence: bool | str = True,
-    start: Any = None,
-    keep_data: bool = False,
-    n_threads: int | None = None,
-) -> Result:
+@dataclass(frozen=True)
+class Options:
+    """How a fit is made, apart from the model and the algorithm: what `fit` takes by name."""
+
+    weights: Any = None
+    max_sweeps: int | None = None
+    tol: float = 1e-5
+    seed: int = 0
+    progress: bool = False
+    callback: Callable[[Sweep], Any] | None = None
+    evidence: bool | str = True
+    start: Any = None
+    keep_data: bool = False
+    n_threads: int | None = None
+
+
+def quiet_fit(factor: Any, prior: Any, data: Any, algorithm: Algorithm, options: Options) -> Result:
     """`fit` without warnings: what there is to say is in `Result.complaints`."""
-    problem = Problem.of(factor, prior, data, algorithm, weights, seed)
-    limits = Limits(check_limits(max_sweeps, tol, seed, evidence, algorithm), tol, seed, evidence)
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function of a Sweep; got {callback!r}.")
+    problem = Problem.of(factor, prior, data, algorithm, options.weights, options.seed)
+    tol, seed, evidence, start = options.tol, options.seed, options.evidence, options.start
+    limits = Limits(check_limits(options.max_sweeps, tol, seed, evidence, algorithm), tol, seed, evidence)
+    if options.callback is not None and not callable(options.callback):
+        raise ValueError(f"callback must be a function of a Sweep; got {options.callback!r}.")
     calm = one_blas_thread() if problem.sums.small_matrices else nullcontext()
-    with Threads(check_threads(n_threads)) as threads, calm:
+    with Threads(check_threads(options.n_threads)) as threads, calm:
         walk, begun, sharing_error = Walk(problem, threads), None, float("nan")
         if algorithm.finds_groups:
             walk, begun, sharing_error = grouping.grouped(walk, algorithm, limits, start)
         if begun is None:
             begun = beginning(walk, algorithm, limits.seed, start)
         loop = Loop(walk, algorithm, limits, begun)
-        ending = loop.run(progress, callback)
-        return loop.result(ending, sharing_error, keep_data)
+        ending = loop.run(options.progress, options.callback)
+        return loop.result(ending, sharing_error, options.keep_data)
 
 
 def beginning(walk: Walk, algorithm: Algorithm, seed: int, start: Any) -> Progress:

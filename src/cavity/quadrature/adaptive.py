@@ -155,34 +155,49 @@ def _walk(log_lik: LogLik, mean: Array, variance: Array, power: float, center: A
         half = 0.5 * jnp.minimum(s.step, room)
         middle = legs.start[s.leg] + legs.side[s.leg] * (s.position + half)
         rows, noise = integrand(middle + half * NODES)
-        added, size = half * (rows @ WEIGHTS), half * (jnp.abs(rows) @ WEIGHTS)
+        panel = _Panel(middle, half, half * (rows @ WEIGHTS), half * (jnp.abs(rows) @ WEIGHTS))
         rough = half * jnp.sum(jnp.abs(rows @ LAST_COEFFICIENTS), -1)
-        reference = s.size + size + FLOORS[power == 0] * (s.size[0] + size[0])
+        reference = s.size + panel.size + FLOORS[power == 0] * (s.size[0] + panel.size[0])
         badness = jnp.max(rough / ((TOLERANCE + noise) * reference + 1e-300))
-        good = badness <= 1
-        faded = jnp.all(size <= NEGLIGIBLE * reference) & jnp.isinf(room)
-        ended = good & ((s.step >= room) | faded)
-        leg, moved = s.leg + ended, jnp.where(good, s.position + 2 * half, s.position)
-        growth = jnp.clip(0.8 * badness ** (-1 / N_NODES), 0.2, 3.0)
-        panels = s.panels
-        if capacity:
-            panels = panels.at[jnp.where(good, s.n_panels, capacity)].set(jnp.stack([middle, half]), mode="drop")
-        return _State(
-            leg=leg,
-            position=jnp.where(ended, 0.0, moved),
-            step=jnp.where(ended, legs.step[leg], 2 * half * growth),
-            n_steps=s.n_steps + 1,
-            total=jnp.where(good, s.total + added, s.total),
-            size=jnp.where(good, s.size + size, s.size),
-            n_panels=s.n_panels + good,
-            panels=panels,
-        )
+        faded = jnp.all(panel.size <= NEGLIGIBLE * reference) & jnp.isinf(room)
+        return _taken(s, legs, panel, badness, (s.step >= room) | faded)
 
     unfinished = lambda s: (s.leg < legs.number) & (s.n_steps < MAX_STEPS)
     none, zero = jnp.zeros((), int), jnp.zeros(6)
     state = _State(none, zero[0], legs.step[0], none, zero, zero, none, jnp.zeros((capacity, 2)))
     end = lax.while_loop(unfinished, advance, state)
     return walk._replace(total=end.total, size=end.size, panels=end.panels)
+
+
+class _Panel(NamedTuple):
+    """A stretch of the walk, and its sums."""
+
+    middle: Array
+    half: Array
+    added: Array
+    size: Array
+
+
+def _taken(s: _State, legs: _Legs, panel: _Panel, badness: Array, last: Array) -> _State:
+    """The walk after a panel, which is taken if it is good enough, and made shorter or longer for the next."""
+    good, capacity = badness <= 1, len(s.panels)
+    ended = good & last
+    leg, moved = s.leg + ended, jnp.where(good, s.position + 2 * panel.half, s.position)
+    growth = jnp.clip(0.8 * badness ** (-1 / N_NODES), 0.2, 3.0)
+    panels = s.panels
+    if capacity:
+        place = jnp.where(good, s.n_panels, capacity)
+        panels = panels.at[place].set(jnp.stack([panel.middle, panel.half]), mode="drop")
+    return _State(
+        leg=leg,
+        position=jnp.where(ended, 0.0, moved),
+        step=jnp.where(ended, legs.step[leg], 2 * panel.half * growth),
+        n_steps=s.n_steps + 1,
+        total=jnp.where(good, s.total + panel.added, s.total),
+        size=jnp.where(good, s.size + panel.size, s.size),
+        n_panels=s.n_panels + good,
+        panels=panels,
+    )
 
 
 def _plan(log_lik: LogLik, mean: Array, scale: Array, power: float, center: Array) -> tuple[_Walk, _Legs]:

@@ -19,7 +19,7 @@ from cavity.factors.blocks.sums import Answer, Asking, Question, member, stacked
 from cavity.inference.contract import Report
 from cavity.inference.named import ep
 from cavity.inference.result import Result
-from cavity.inference.run import quiet_fit
+from cavity.inference.run import Options, quiet_fit
 from cavity.inference.update import State
 
 
@@ -82,7 +82,7 @@ class InnerFits(Asking):
         here = blocks.present[number] > 0
         rows = tree.map(lambda leaf: leaf[number][here], blocks.rows)
         cavity, tol = member(question.cavity, number), float(self.factor.tol)
-        result = quiet_fit(self.factor.rows_factor, cavity, rows, ep(), tol=tol, start=last)
+        result = quiet_fit(self.factor.rows_factor, cavity, rows, ep(), Options(tol=tol, start=last))
         if result.ending == "interrupted":  # it kept what it had, which ends nothing but itself
             raise KeyboardInterrupt
         return result

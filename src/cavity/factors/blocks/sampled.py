@@ -26,7 +26,7 @@ and second moment: that has (C + (m − μ)(m − μ)ᵀ) in the place of C, whi
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -171,14 +171,12 @@ class Drawing(Asking):
         n = len(rows.weight)
         size = few_sizes(n)
         fill = lambda leaf: np.concatenate([leaf, np.broadcast_to(leaf[:1], (size - n, *leaf.shape[1:]))])
-        cavity, site, data = tree.map(fill, (question.cavity, question.site, filled_up(rows.data)))
         # visits have keys by sweep and block; questions for the evidence count down from the last sweep there can be
         moment = sweep if question.aside is None else LAST_SWEEP - question.aside
-        numbers = np.pad(np.asarray(rows.number), (0, size - n), mode="edge").astype(np.uint32)
-        step_size = fill(rows.beside["step_size"])
-        totals = call(log_partitions, cavity)
-        given = question.q, cavity, totals, site, data, step_size
-        answer, draws = call(visit, self.factor, seed, moment, numbers, *given, power=power)
+        given = np.asarray(rows.number, np.uint32), question.cavity, question.site, filled_up(rows.data)
+        number, cavity, site, data, step_size = tree.map(fill, (*given, rows.beside["step_size"]))
+        blocks = Visit(number, cavity, call(log_partitions, cavity), site, data, step_size)
+        answer, draws = call(visit, self.factor, question.q, seed, moment, blocks, power=power)
         return tree.map(lambda leaf: leaf[:n], (answer, draws))
 
     def end_sweep(self, state: State) -> State:
@@ -206,38 +204,37 @@ def log_partitions(cavity: Any) -> Array:
     return jax.vmap(lambda one: one.log_partition())(cavity)
 
 
-@partial(jax.jit, static_argnames="power")
-def visit(
-    factor: Sampled,
-    seed: Array,
-    moment: Array,
-    numbers: Array,
-    q: Any,
-    cavity: Any,
-    total: Array,
-    site: Any,
-    data: Any,
-    step_size: Array,
-    power: float,
-) -> tuple[Answer, Draws]:
-    """Draws of some blocks' tilted distributions, and the sites that follow."""
+class Visit(NamedTuple):
+    """Some blocks and what they are asked: leaves have a row for each."""
 
-    def one(key: Array, cavity: Any, total: Array, site: Any, data: Blocks, step_size: Array) -> tuple[Answer, Draws]:
+    number: Any  # of each block among all
+    cavity: Any
+    log_partition: Any  # A(c)
+    site: Any
+    data: Blocks
+    step_size: Any
+
+
+@partial(jax.jit, static_argnames="power")
+def visit(factor: Sampled, q: Any, seed: Array, moment: Array, blocks: Visit, power: float) -> tuple[Answer, Draws]:
+    """Draws of some blocks' tilted distributions, and the sites that follow."""
+    key = jax.random.fold_in(jax.random.key(seed), moment)
+
+    def one(block: Visit) -> tuple[Answer, Draws]:
         def log_tilted(theta: Array) -> Array:
-            terms = jax.vmap(lambda datum: factor.rows_factor.log_lik(theta, datum))(data.rows)
-            return cavity.log_weight(theta) + power * jnp.sum(jnp.where(data.present > 0, terms, 0.0))
+            terms = jax.vmap(lambda datum: factor.rows_factor.log_lik(theta, datum))(block.data.rows)
+            return block.cavity.log_weight(theta) + power * jnp.sum(jnp.where(block.data.present > 0, terms, 0.0))
 
         frame = chains.frame_of(log_tilted, q.mean, jnp.sqrt(q.variance))
-        draws = chains.sample(key, log_tilted, frame, step_size, factor.plan)
-        log_mean = (draws.log_total - total) / power
+        own_key = jax.random.fold_in(key, block.number)
+        draws = chains.sample(own_key, log_tilted, frame, block.step_size, factor.plan)
+        log_mean = (draws.log_total - block.log_partition) / power
         theta = draws.theta.reshape(-1, draws.theta.shape[-1])
         if factor.step is None:
-            return Answer((1 / power) * (matched(q, theta) - cavity), log_mean), draws
-        return Answer(site + (factor.step / power) * natural_gradient(q, theta), log_mean), draws
+            return Answer((1 / power) * (matched(q, theta) - block.cavity), log_mean), draws
+        return Answer(block.site + (factor.step / power) * natural_gradient(q, theta), log_mean), draws
 
-    key = jax.random.fold_in(jax.random.key(seed), moment)
-    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(numbers)
-    return jax.vmap(one)(keys, cavity, total, site, data, step_size)
+    return jax.vmap(one)(blocks)
 
 
 def matched(q: Any, theta: Array) -> Any:
