@@ -101,7 +101,7 @@ def test_closed_forms_and_quadrature(name: str, power: float) -> None:
     keep = (power > 0) | ((mean + variance / 2 < 30) & (y < 1e4))
     y, mean, variance = y[keep], mean[keep], variance[keep]
     closed = likelihood.tilts(y, mean, variance, power)
-    ours = quadrature.tilts(likelihood.rule(y), y, mean, variance, power)
+    ours = quadrature.tilts(likelihood.rule(power), y, mean, variance, power)
     ours = ours._replace(log_mean=ours.log_mean + likelihood.log_base(y))
     for what, error in errors(np.stack(ours, -1), np.stack(closed, -1), variance, power).items():
         assert np.max(error) < 1e-8, what
@@ -213,9 +213,9 @@ def test_the_last_resort() -> None:
     rng = np.random.default_rng(1)
     y, mean, variance = rng.poisson(3.0, 19).astype(float), rng.normal(size=19), rng.exponential(size=19)
     walked = traced.walk(likelihood, y, mean, variance, 1.0)
-    tilt = quadrature.tilts(likelihood.rule(y), y, mean, variance, 1.0)
+    tilt = quadrature.tilts(likelihood.rule(power), y, mean, variance, 1.0)
     np.testing.assert_allclose(np.stack(walked), np.stack(tilt), rtol=1e-9, atol=1e-12)
-    refuse = likelihood.rule(y)._replace(derivatives=lambda y, a: (np.nan * a, a, a))
+    refuse = likelihood.rule(power)._replace(derivatives=lambda y, a: (np.nan * a, a, a))
     resort = lambda y, mean, variance: traced.walk(likelihood, y, mean, variance, 1.0)
     np.testing.assert_array_equal(quadrature.tilts(refuse, y, mean, variance, 1.0, resort), np.stack(walked))
     assert np.all(np.isnan(quadrature.tilts(refuse, y, mean, variance, 1.0)))

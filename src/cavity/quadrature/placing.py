@@ -45,7 +45,8 @@ class Points(NamedTuple):
 class Place(NamedTuple):
     """The nodes of each row: pivot, κ, ε, where x begins and ends; and the mode about which sums are taken.
 
-    `activation` is a at the mode. Far out, rounding of a moves t, so that the two are kept together.
+    `bend` is the largest |l″| seen in the range. `activation` is a at the mode: far out, rounding of a moves t, so that
+    the two are kept together.
     """
 
     pivot: np.ndarray
@@ -53,6 +54,7 @@ class Place(NamedTuple):
     growth: np.ndarray
     begin: np.ndarray
     end: np.ndarray
+    bend: np.ndarray
     activation: np.ndarray
     mode: Points
 
@@ -216,7 +218,8 @@ def mapped(
     coarse = step * (1 + growth * fourth_power(x)) > 1.3 * at_mode
     growth = np.where(coarse, quintic(step, np.maximum(step, at_mode)), growth)
     begin, end = (inverse(growth, (edge - pivot) / step) for edge in (low, high))
-    return Place(pivot, step, growth, begin, end, rows.mean, mode)
+    bend = np.maximum(np.abs(mode.curve), np.where(matters, np.abs(center.curve), 0.0))
+    return Place(pivot, step, growth, begin, end, bend, rows.mean, mode)
 
 
 def quintic(step: np.ndarray, widest: np.ndarray) -> np.ndarray:

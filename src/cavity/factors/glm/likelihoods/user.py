@@ -53,9 +53,9 @@ class UserLikelihood(Likelihood):
         function = on_host("log_lik", self.log_density)
         if not function.takes_arrays(y, np.asarray(mean)):
             return super().tilts(y, mean, variance, power)
-        return tilts(self.rule(y), y, mean, variance, power)
+        return tilts(self.rule(power), y, mean, variance, power)
 
-    def rule(self, y: Any) -> Kernel:
+    def rule(self, power: float) -> Kernel:
         values = on_host("log_lik", self.log_density)
         center = None if self.where is None else self.center
         return Kernel(self.derivatives, center, values=values.values if values.known_to_take_arrays else None)
