@@ -19,8 +19,9 @@ from cavity.quadrature.kernel import Kernel, Rows, take
 FADED = 34.0  # nats below the peak at which the tilted density ends
 BEYOND = 9.0  # a likelihood's centre this far outside the range does not matter, in its own widths
 MAX_CLIMB = 60
-SEEK_ROUNDS, HALVINGS = 16, 24  # for the centre of a likelihood that does not say it
+HALVINGS = 24  # for the edge of a likelihood that does not say its centre
 LARGEST = 1e100
+FARTHEST = 64.0  # a Newton step outside of a bracket, in those that double
 CLOSE = 0.05  # of the width at a mode: near enough to place nodes
 FLAT, WIDEST = 5.0, 1.0  # steps have the cavity's width at this distance, and this is that width
 TRIALS = (0.1, 0.1, 0.1, 0.3, 0.5, 0.8)  # of the reach on one side: where tangents are laid on the log density
@@ -64,11 +65,10 @@ class Place(NamedTuple):
 
 def place(kernel: Kernel, rows: Rows, power: float) -> Place:
     """Nodes for every row; those of a row without a finite mode are NaN."""
-    if kernel.center is None:
-        center = seek_center(kernel, rows)
-    else:
-        center = (kernel.center(rows.y, rows.mean) - rows.mean) / rows.scale
-    center = np.where(np.isfinite(center), center, 0.0)
+    center = kernel.center(rows.y, rows.mean) if kernel.center is not None else own_mode(kernel, rows)
+    center = (center - rows.mean) / rows.scale
+    has_center = np.isfinite(center)
+    center = np.where(has_center, center, 0.0)
     ends = at(kernel, rows, np.stack([np.zeros_like(center), center]))
     if power == 0:
         modes = Points(*(part[:1] for part in ends))
@@ -82,7 +82,10 @@ def place(kernel: Kernel, rows: Rows, power: float) -> Place:
     mode = at(kernel, rows._replace(mean=activation), np.zeros_like(center))
     mode = mode._replace(t=(activation - rows.mean) / rows.scale)
     low, high = reach(kernel, rows, ends, modes, mode, power)
-    return mapped(kernel, rows, Points(*take(tuple(ends), 1)), mode, low, high, power)._replace(activation=activation)
+    middle = Points(*take(tuple(ends), 1))
+    if kernel.center is None:
+        middle = choose(has_center, middle, edge(kernel, rows, mode, power))
+    return mapped(kernel, rows, middle, mode, low, high, power)._replace(activation=activation)
 
 
 def at(kernel: Kernel, rows: Rows, t: np.ndarray) -> Points:
@@ -90,8 +93,9 @@ def at(kernel: Kernel, rows: Rows, t: np.ndarray) -> Points:
     shift = rows.scale * t
     a = rows.mean + shift
     value, slope, curve = kernel.derivatives(rows.y, a)
-    lost = shift - (a - rows.mean)
-    return Points(t, value + lost * slope, rows.scale * (slope + lost * curve), rows.scale**2 * curve + 0 * t)
+    lost = np.where(np.isfinite(curve), shift - (a - rows.mean), 0.0)
+    put_back = lambda number, rate: number + np.where(lost == 0, 0.0, lost * rate)
+    return Points(t, put_back(value, slope), rows.scale * put_back(slope, curve), rows.scale**2 * curve + 0 * t)
 
 
 def climb_from_the_higher(kernel: Kernel, rows: Rows, ends: Points, power: float) -> Points:
@@ -120,7 +124,6 @@ def climb(
     high: np.ndarray,
     power: float,
     cavity: float = 1.0,
-    rounds: int = MAX_CLIMB,
 ) -> np.ndarray:
     """A mode uphill from t, in all rows at once: Newton steps, doubled ones outside of a bracket, halving inside.
 
@@ -128,16 +131,17 @@ def climb(
     mode of the likelihood alone.
     """
     result, active, step = np.array(t), np.arange(len(t)), np.ones_like(t)
-    for n in range(rounds):
+    for n in range(MAX_CLIMB):
         point = at(kernel, rows, t)
         force, stiffness = power * point.slope - cavity * t, cavity - power * point.curve
         low, high = np.where(force >= 0, t, low), np.where(force <= 0, t, high)
         bracketed = np.isfinite(low) & np.isfinite(high)
         newton = force / np.where(stiffness > 0, stiffness, 1 + np.abs(stiffness))
         short = (stiffness > 0) & (np.abs(newton) * np.sqrt(cavity + np.abs(stiffness)) <= CLOSE)
-        close = short | (force == 0) | ~np.isfinite(force) | (bracketed & (high - low <= 1e-13 * np.abs(low)))
+        newton = np.where(bracketed, newton, np.clip(newton, -FARTHEST * step, FARTHEST * step))
+        close = short | (force == 0) | np.isnan(force) | (bracketed & (high - low <= 1e-13 * np.abs(low)))
         inside = (t + newton > low) & (t + newton < high) & (stiffness > 0) & ((n % 3 != 2) | ~bracketed)
-        step = np.maximum(2 * step, np.abs(newton))
+        step = np.maximum(2 * step, np.where(np.isfinite(newton), np.abs(newton), 0.0))
         onward = np.where(inside, t + newton, t + np.sign(force) * step)
         onward = np.where(inside | ~bracketed, onward, 0.5 * (low + high))
         result[active] = np.where(close, t, onward)
@@ -149,24 +153,34 @@ def climb(
     return result
 
 
-def seek_center(kernel: Kernel, rows: Rows) -> np.ndarray:
-    """Where a likelihood that does not say so varies most, in units of t: at its mode, or else at its edge.
-
-    An edge lies half-way between the slopes on both sides of the cavity, as that of a logistic function does.
-    """
+def own_mode(kernel: Kernel, rows: Rows) -> np.ndarray:
+    """The mode of a likelihood that does not say its centre, uphill from the cavity's mean; NaN where it has none."""
     free = np.full_like(rows.mean, np.inf)
-    mode = climb(kernel, rows, np.zeros_like(free), -free, free, 1.0, cavity=0.0, rounds=SEEK_ROUNDS)
+    mode = climb(kernel, rows, np.zeros_like(free), -free, free, 1.0, cavity=0.0)
     width = 1 / np.sqrt(np.abs(at(kernel, rows, mode).curve))
     before, after = at(kernel, rows, np.stack([mode - width, mode + width])).slope
-    high = np.full_like(mode, np.sqrt(2 * FADED))
-    low = -high
-    left, right = at(kernel, rows, np.stack([low, high])).slope
-    middle, falling = 0.5 * (left + right), left > right
+    return np.where((before > 0) & (after < 0), rows.mean + rows.scale * mode, np.nan)
+
+
+def edge(kernel: Kernel, rows: Rows, mode: Points, power: float) -> Points:
+    """Where a likelihood without a mode varies most: half-way between its curvatures on both sides of the mass.
+
+    Where these are alike, as those of a logistic function, half-way between its slopes.
+    """
+    low, high = (mode.t + side * tangents(kernel, rows, mode, side, power) for side in (-1, 1))
+    left, right = (at(kernel, rows, t) for t in (low, high))
+    bends = np.abs(left.curve - right.curve) > np.abs(left.slope - right.slope) / (high - low)
+    of = lambda point: np.where(bends, point.curve, point.slope)
+    middle, falling = 0.5 * (of(left) + of(right)), of(left) > of(right)
     for _ in range(HALVINGS):
         t = 0.5 * (low + high)
-        ahead = (at(kernel, rows, t).slope > middle) == falling
+        ahead = (of(at(kernel, rows, t)) > middle) == falling
         low, high = np.where(ahead, t, low), np.where(ahead, high, t)
-    return np.where((before > 0) & (after < 0), mode, 0.5 * (low + high))
+    return at(kernel, rows, 0.5 * (low + high))
+
+
+def choose(which: np.ndarray, one: Points, other: Points) -> Points:
+    return Points(*(np.where(which, *pair) for pair in zip(one, other, strict=True)))
 
 
 def reach(
@@ -175,18 +189,17 @@ def reach(
     """The range of t outside of which the tilted density is `FADED` nats below its peak."""
     if kernel.log_concave and power:
         return mode.t - tangents(kernel, rows, mode, -1, power), mode.t + tangents(kernel, rows, mode, 1, power)
-    # a likelihood with one peak is nowhere higher than at that peak
-    highest = np.max(np.concatenate([ends.value, modes.value]), 0)
-    radius = np.sqrt(2 * (FADED + np.maximum(power * highest - mode.height(power), 0.0)))
+    around = np.sqrt(2 * FADED)
     if power == 0:  # there l itself is what is integrated, and may grow
         for _ in range(3):
-            growth = np.abs(at(kernel, rows, np.stack([-radius, radius])).value - mode.value)
-            radius = np.sqrt(2 * (FADED + np.log1p(np.minimum(np.max(growth, 0), LARGEST))))
-    # one with a slope that lasts moves the cavity as a whole
-    matter = modes.height(power) > mode.height(power) - FADED
-    low, high = np.where(matter, modes.t, np.inf), np.where(matter, modes.t, -np.inf)
-    around = np.sqrt(2 * FADED)
-    return np.minimum(-radius, np.min(low, 0) - around), np.maximum(radius, np.max(high, 0) + around)
+            growth = np.abs(at(kernel, rows, np.stack([mode.t - around, mode.t + around])).value - mode.value)
+            around = np.sqrt(2 * (FADED + np.log1p(np.minimum(np.max(growth, 0), LARGEST))))
+        return -around, around
+    # away from its modes the density falls at least as the cavity does; a broad one counts far below a sharp one
+    t, height = (np.concatenate(pair) for pair in ((ends.t, modes.t), (ends.height(power), modes.height(power))))
+    counts = height > mode.height(power) - 2 * FADED
+    low, high = np.min(np.where(counts, t, np.inf), 0), np.max(np.where(counts, t, -np.inf), 0)
+    return low - around, high + around
 
 
 def tangents(kernel: Kernel, rows: Rows, mode: Points, side: int, power: float) -> np.ndarray:

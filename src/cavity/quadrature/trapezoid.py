@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.quadrature.kernel import BLOCK, Kernel, Rows
-from cavity.quadrature.placing import Place, at, fourth_power, place
+from cavity.quadrature.placing import Place, fourth_power, place
 from cavity.quadrature.tilted import Tilt
 from cavity.special.constants import LOG_SQRT_2PI
 
@@ -82,22 +82,25 @@ class Rule(NamedTuple):
         placed, mode = self.placed, self.placed.mode
         fourth = placed.growth * fourth_power(x)
         d = (placed.pivot - mode.t) + placed.step * (x * (1 + 0.2 * fourth))
+        shift = self.rows.scale * d
+        a = self.rows.mean + shift
         if self.kernel.values is None:
-            point = at(self.kernel, self.rows, d)
-            rise = point.value - mode.value
+            value, slope, curve = self.kernel.derivatives(self.rows.y, a)
+            lost = shift - (a - self.rows.mean)  # in rounding; it matters where l is steep
+            rise = value + lost * slope - mode.value
         else:
-            rise = self.kernel.values(self.rows.y, self.rows.mean + self.rows.scale * d) - mode.value
+            rise = self.kernel.values(self.rows.y, a) - mode.value
         w = np.exp(np.minimum(self.power * rise - d * (mode.t + 0.5 * d), HIGHEST)) * (1 + fourth)
         w = np.nan_to_num(w, copy=False, nan=0.0)  # l and its slope may overflow together
         if self.power:
             first = w * d
             terms = [w, first, first * d]
             if self.scores:
-                change = np.where(w > 0, point.slope - mode.slope, 0.0)
-                terms += [w * change, w * change**2, w * np.where(w > 0, point.curve, 0.0)]
+                change = np.where(w > 0, self.rows.scale * (slope + lost * curve) - mode.slope, 0.0)
+                terms += [w * change, w * change**2, w * np.where(w > 0, self.rows.scale**2 * curve, 0.0)]
         elif self.kernel.exact:
-            change = point.slope - mode.slope
-            terms = [w, w * rise, w * change, w * point.curve, w * change * d]
+            change = self.rows.scale * slope - mode.slope
+            terms = [w, w * rise, w * change, w * (self.rows.scale**2 * curve), w * change * d]
             terms += [np.abs(terms[3]), np.abs(terms[4])]
         else:
             terms = [w, w * rise, w * rise * d, w * rise * (d**2 - 1)]
