@@ -56,10 +56,10 @@ class Poisson(Likelihood):
             raise ValueError(f"y must not exceed {LARGEST_COUNT:g}, or a count is lost in rounding; got {y.max():g}.")
         return y
 
-    def rule(self, power: float) -> Kernel:
+    def rule(self, y: Any, power: float) -> Kernel:
         # of small counts p^α has no peak, but an edge where α e^a = 1
         edge = lambda y, mean: np.log(np.maximum(y, 1 / max(power, SMALLEST_POWER))) + np.zeros_like(mean)
-        return super().rule(power)._replace(center=edge)
+        return super().rule(y, power)._replace(center=edge)
 
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
         if power != 0:
