@@ -1,6 +1,8 @@
 """Tilts of many rows on the host: against brute force, against the traced definition, and row by row."""
 
 import ast
+import subprocess
+import sys
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -342,6 +344,25 @@ def test_offsets_nest() -> None:
     checked = nested.check(((y, first), second))
     ours = nested.tilts(checked, np.zeros(2), np.ones(2), 1.0)
     np.testing.assert_array_equal(ours, inner.tilts(y, first + second, np.ones(2), 1.0))
+
+
+def test_quadrature_runs_without_jax() -> None:
+    """In a process that cannot import JAX; the package's own `__init__` is left out, which may."""
+    code = f"""
+import sys, types
+sys.modules["jax"], package = None, types.ModuleType("cavity")
+package.__path__ = {[*cavity.__path__]}
+sys.modules["cavity"] = package
+import numpy as np
+from cavity.quadrature import Kernel, tilts
+def noise(y, a):
+    return -0.5 * (y - a) ** 2, y - a, 0 * a - 1
+tilt = tilts(Kernel(noise, lambda y, mean: y, lambda y: np.inf), np.ones(2), np.zeros(2), np.array([0.01, 3.0]), 1.0)
+print(*tilt.slope)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    np.testing.assert_allclose([float(part) for part in done.stdout.split()], [1 / 1.01, 1 / 4], rtol=1e-9)
 
 
 TRACED = {"special/traced.py", "quadrature/adaptive.py", "factors/glm/likelihoods/traced.py"}

@@ -1,4 +1,4 @@
-"""Gauss–Hermite rules of 5 to 21 nodes on the cavity itself, for likelihoods that vary little across it.
+"""Gauss–Hermite rules of 5 to 31 nodes on the cavity itself, for likelihoods that vary little across it.
 
 Derivatives are read as expected scores, g = E[l′] and h = E[l″] + α Var[l′], which keep their digits however small v
 is; where l′ and l″ are not known, by parts: E[t e] and E[(t² − 1) e] with e = exp(α(l − l(m))) − 1, whose digits do not
@@ -13,7 +13,8 @@ import numpy as np
 from cavity.quadrature.kernel import Kernel, Rows, take, weighted_sum
 from cavity.quadrature.tilted import Tilt
 
-LADDER = ((5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65))  # nodes, and how rough a row they are tried on
+# nodes, and how rough a row they are tried on
+LADDER = ((5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65), (31, 0.75))
 TOLERANCE = 1e-4  # of the last coefficients
 STRICT = 1e-5  # where less is known of the kernel
 LEAST_NODES = 13  # there too: with fewer, none may lie where the likelihood varies
