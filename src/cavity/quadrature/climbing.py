@@ -47,11 +47,9 @@ def modes_of(kernel: Kernel, rows: Rows, ends: Points, power: float) -> Points:
     """Modes of the tilted density, (mode, row), from the cavity's mean and the likelihood's centre, `ends`."""
     if power == 0:
         return Points(*(part[:1] for part in ends))
-    return (
-        climb_from_the_higher(kernel, rows, ends, power)
-        if kernel.log_concave
-        else climb_from_both(kernel, rows, ends, power)
-    )
+    if kernel.log_concave:
+        return climb_from_the_higher(kernel, rows, ends, power)
+    return climb_from_both(kernel, rows, ends, power)
 
 
 def climb_from_the_higher(kernel: Kernel, rows: Rows, ends: Points, power: float) -> Points:
@@ -144,6 +142,6 @@ def tangents(kernel: Kernel, rows: Rows, mode: Points, side: int, power: float) 
         point = at(kernel, rows, mode.t + side * trial)
         fall, above = side * (power * point.slope - point.t), point.height(power) - peak
         cut = trial - above / fall
-        distance = np.where(above > 0, distance, np.where(np.isnan(above), distance, trial))
+        distance = np.where(above <= 0, trial, distance)
         distance = np.where((fall < 0) & (cut > 0), np.minimum(distance, cut), distance)
     return distance
