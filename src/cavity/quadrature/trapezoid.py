@@ -99,7 +99,7 @@ class Rule(NamedTuple):
                 change = np.where(w > 0, self.rows.scale * (slope + lost * curve) - mode.slope, 0.0)
                 terms += [w * change, w * change**2, w * np.where(w > 0, self.rows.scale**2 * curve, 0.0)]
         elif self.kernel.exact:
-            change = self.rows.scale * slope - mode.slope
+            change = self.rows.scale * (slope + lost * curve) - mode.slope
             terms = [w, w * rise, w * change, w * (self.rows.scale**2 * curve), w * change * d]
             terms += [np.abs(terms[3]), np.abs(terms[4])]
         else:
