@@ -1,6 +1,8 @@
 """Tilts of many rows on the host: against brute force, against the traced definition, and row by row."""
 
 import ast
+import subprocess
+import sys
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -101,7 +103,7 @@ def test_closed_forms_and_quadrature(name: str, power: float) -> None:
     keep = (power > 0) | ((mean + variance / 2 < 30) & (y < 1e4))
     y, mean, variance = y[keep], mean[keep], variance[keep]
     closed = likelihood.tilts(y, mean, variance, power)
-    ours = quadrature.tilts(likelihood.rule(y), y, mean, variance, power)
+    ours = quadrature.tilts(likelihood.rule(y, power), y, mean, variance, power)
     ours = ours._replace(log_mean=ours.log_mean + likelihood.log_base(y))
     for what, error in errors(np.stack(ours, -1), np.stack(closed, -1), variance, power).items():
         assert np.max(error) < 1e-8, what
@@ -213,9 +215,9 @@ def test_the_last_resort() -> None:
     rng = np.random.default_rng(1)
     y, mean, variance = rng.poisson(3.0, 19).astype(float), rng.normal(size=19), rng.exponential(size=19)
     walked = traced.walk(likelihood, y, mean, variance, 1.0)
-    tilt = quadrature.tilts(likelihood.rule(y), y, mean, variance, 1.0)
+    tilt = quadrature.tilts(likelihood.rule(y, 1.0), y, mean, variance, 1.0)
     np.testing.assert_allclose(np.stack(walked), np.stack(tilt), rtol=1e-9, atol=1e-12)
-    refuse = likelihood.rule(y)._replace(derivatives=lambda y, a: (np.nan * a, a, a))
+    refuse = likelihood.rule(y, 1.0)._replace(derivatives=lambda y, a: (np.nan * a, a, a))
     resort = lambda y, mean, variance: traced.walk(likelihood, y, mean, variance, 1.0)
     np.testing.assert_array_equal(quadrature.tilts(refuse, y, mean, variance, 1.0, resort), np.stack(walked))
     assert np.all(np.isnan(quadrature.tilts(refuse, y, mean, variance, 1.0)))
@@ -265,11 +267,17 @@ def binomial_exact(total):
     return derivatives
 
 
-@pytest.mark.parametrize("center", [None, lambda y: np.log((y[0] + 0.5) / (y[1] - y[0] + 0.5))], ids=["", "center"])
-@pytest.mark.parametrize("function", [binomial_numpy, binomial_jax])
+def log_odds(xp):
+    return lambda y: xp.log((y[0] + 0.5) / (y[1] - y[0] + 0.5))
+
+
+@pytest.mark.parametrize(
+    ("function", "center"),
+    [(binomial_numpy, None), (binomial_numpy, log_odds(np)), (binomial_jax, None), (binomial_jax, log_odds(jnp))],
+)
 def test_columns_of_the_user(function: Any, center: Any) -> None:
     """Counts out of totals, by a function of NumPy or of JAX."""
-    likelihood, total = likelihoods.user(function, center if function is binomial_numpy else None), 12.0
+    likelihood, total = likelihoods.user(function, center), 12.0
     exact = Case(likelihood, binomial_exact(total), lambda y: float(np.log((y + 0.5) / (12.5 - y))), [], [])
     tilts = lambda y, mean, variance, power: likelihood.tilts((y, np.full_like(y, total)), mean, variance, power)
     grid = [(y, m, v) for y in (0.0, 4.0, 12.0) for m in (0.0, -3.0, 9.0) for v in (1e-12, 1e-4, 0.1, 1.0, 1e2, 1e5)]
@@ -336,6 +344,25 @@ def test_offsets_nest() -> None:
     checked = nested.check(((y, first), second))
     ours = nested.tilts(checked, np.zeros(2), np.ones(2), 1.0)
     np.testing.assert_array_equal(ours, inner.tilts(y, first + second, np.ones(2), 1.0))
+
+
+def test_quadrature_runs_without_jax() -> None:
+    """In a process that cannot import JAX; the package's own `__init__` is left out, which may."""
+    code = f"""
+import sys, types
+sys.modules["jax"], package = None, types.ModuleType("cavity")
+package.__path__ = {[*cavity.__path__]}
+sys.modules["cavity"] = package
+import numpy as np
+from cavity.quadrature import Kernel, tilts
+def noise(y, a):
+    return -0.5 * (y - a) ** 2, y - a, 0 * a - 1
+tilt = tilts(Kernel(noise, lambda y, mean: y, lambda y: np.inf), np.ones(2), np.zeros(2), np.array([0.01, 3.0]), 1.0)
+print(*tilt.slope)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    np.testing.assert_allclose([float(part) for part in done.stdout.split()], [1 / 1.01, 1 / 4], rtol=1e-9)
 
 
 TRACED = {"special/traced.py", "quadrature/adaptive.py", "factors/glm/likelihoods/traced.py"}

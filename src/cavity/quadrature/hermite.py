@@ -1,4 +1,4 @@
-"""Gauss–Hermite rules of 5 to 21 nodes on the cavity itself, for likelihoods that vary little across it.
+"""Gauss–Hermite rules of 5 to 31 nodes on the cavity itself, for likelihoods that vary little across it.
 
 Derivatives are read as expected scores, g = E[l′] and h = E[l″] + α Var[l′], which keep their digits however small v
 is; where l′ and l″ are not known, by parts: E[t e] and E[(t² − 1) e] with e = exp(α(l − l(m))) − 1, whose digits do not
@@ -13,12 +13,13 @@ import numpy as np
 from cavity.quadrature.kernel import Kernel, Rows, take, weighted_sum
 from cavity.quadrature.tilted import Tilt
 
-LADDER = ((5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65))  # nodes, and how rough a row they are tried on
+# nodes, and how rough a row they are tried on
+LADDER = ((5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65), (31, 0.75))
 TOLERANCE = 1e-4  # of the last coefficients
 STRICT = 1e-5  # where less is known of the kernel
-LEAST_NODES = 9  # there too: with fewer, none may lie where the likelihood varies
+LEAST_NODES = 13  # there too: with fewer, none may lie where the likelihood varies
 FLOOR = 1e-3  # v h is resolved relative to its own size or to this
-DIFFERENCE = 1e-4  # the narrowest cavity for which values of l still say what its curvature is
+DIFFERENCE = 3e-5  # the narrowest cavity for which values of l still say what its curvature is
 
 
 class Rule(NamedTuple):
@@ -68,6 +69,8 @@ def tilts_of(
     if kernel.values is not None:
         return by_parts(rule, here[0], kernel.values(rows.y, a) - here[0], scale, power)
     value, slope, curve = kernel.derivatives(rows.y, a)
+    # l″ may vanish at all nodes and yet not between them; values show it
+    known = True if kernel.length is not None else by_parts(rule, here[0], value - here[0], scale, power)[1]
     grown = np.expm1(power * (value - here[0])) if power else value - here[0]
     excess = weighted_sum(rule.weights, grown)
     log_mean = here[0] + (np.log1p(excess) / power if power else excess)
@@ -77,7 +80,7 @@ def tilts_of(
     expect = lambda terms: weighted_sum(rule.weights, terms) / total
     size = weighted_sum(rule.weights, np.abs(curve)) + FLOOR / scale**2
     last = np.hypot(weighted_sum(rule.last[0], curve), weighted_sum(rule.last[1], curve))
-    good = last <= (STRICT if kernel.length is None else TOLERANCE) * size
+    good = known & (last <= (STRICT if kernel.length is None else TOLERANCE) * size)
     first = expect(weight * change)
     curvature = expect(curve)
     if power:

@@ -47,7 +47,7 @@ class Rows(NamedTuple):
 
 
 def take(y: Any, index: Any) -> Any:
-    """The same rows of every array in a nest of tuples."""
+    """Some rows of every array in a nest of tuples."""
     return map_arrays(lambda part: part[index], y)
 
 

@@ -1,7 +1,6 @@
 """Where the tilted density of each row has its mass, and a map that spreads nodes over it.
 
-Work is in units t = (a − m)/√v, in which the cavity is a standard normal. The mode of the tilted density is found by
-guarded Newton steps from the cavity's mean and from the likelihood's centre. Nodes are equal steps of x in
+Work is in units t = (a − m)/√v, in which the cavity is a standard normal. Nodes are equal steps of x in
 
     t = t_p + κ (x + ε x⁵/5),
 
@@ -14,38 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cavity.quadrature.climbing import FADED, Points, at, edge, modes_of, own_mode, tangents
 from cavity.quadrature.kernel import Kernel, Rows, take
 
-FADED = 34.0  # nats below the peak at which the tilted density ends
 BEYOND = 9.0  # a likelihood's centre this far outside the range does not matter, in its own widths
-MAX_CLIMB = 60
-SEEK_ROUNDS, HALVINGS = 16, 24  # for the centre of a likelihood that does not say it
-LARGEST = 1e100
-CLOSE = 0.05  # of the width at a mode: near enough to place nodes
-FLAT, WIDEST = 5.0, 1.0  # steps have the cavity's width at this distance, and this is that width
-TRIALS = (0.1, 0.1, 0.1, 0.3, 0.5, 0.8)  # of the reach on one side: where tangents are laid on the log density
-
-
-class Points(NamedTuple):
-    """The kernel in units of t at some points: (point, row) or (row,)."""
-
-    t: np.ndarray
-    value: np.ndarray
-    slope: np.ndarray
-    curve: np.ndarray
-
-    def height(self, power: float) -> np.ndarray:
-        """log of the tilted density, unnormalised."""
-        return power * self.value - 0.5 * self.t**2
-
-    def width(self, power: float) -> np.ndarray:
-        return 1 / np.sqrt(1 + power * np.abs(self.curve))
+FLAT = 5.0  # steps have the cavity's width at this distance from the pivot, in such widths
+LARGEST = 1e100  # of l, where it grows
 
 
 class Place(NamedTuple):
     """The nodes of each row: pivot, κ, ε, where x begins and ends; and the mode about which sums are taken.
 
-    `activation` is a at the mode. Far out, rounding of a moves t, so that the two are kept together.
+    `bend` is the largest |l″| seen in the range. `activation` is a at the mode: far out, rounding of a moves t, so that
+    the two are kept together.
     """
 
     pivot: np.ndarray
@@ -53,6 +33,7 @@ class Place(NamedTuple):
     growth: np.ndarray
     begin: np.ndarray
     end: np.ndarray
+    bend: np.ndarray
     activation: np.ndarray
     mode: Points
 
@@ -62,109 +43,28 @@ class Place(NamedTuple):
 
 def place(kernel: Kernel, rows: Rows, power: float) -> Place:
     """Nodes for every row; those of a row without a finite mode are NaN."""
-    if kernel.center is None:
-        center = seek_center(kernel, rows)
-    else:
-        center = (kernel.center(rows.y, rows.mean) - rows.mean) / rows.scale
-    center = np.where(np.isfinite(center), center, 0.0)
+    center, has_center = center_of(kernel, rows)
     ends = at(kernel, rows, np.stack([np.zeros_like(center), center]))
-    if power == 0:
-        modes = Points(*(part[:1] for part in ends))
-    elif kernel.log_concave:
-        modes = climb_from_the_higher(kernel, rows, ends, power)
-    else:
-        modes = climb_from_both(kernel, rows, ends, power)
+    modes = modes_of(kernel, rows, ends, power)
     height = modes.height(power)
     best = np.argmax(np.where(np.isfinite(height), height, -np.inf), 0)
     activation = rows.mean + rows.scale * np.take_along_axis(modes.t, best[None], 0)[0]
     mode = at(kernel, rows._replace(mean=activation), np.zeros_like(center))
     mode = mode._replace(t=(activation - rows.mean) / rows.scale)
     low, high = reach(kernel, rows, ends, modes, mode, power)
-    return mapped(kernel, rows, Points(*take(tuple(ends), 1)), mode, low, high, power)._replace(activation=activation)
+    middle = Points(*take(tuple(ends), 1))
+    if not np.all(has_center):
+        found = edge(kernel, rows, mode, power)
+        middle = Points(*(np.where(has_center, *pair) for pair in zip(middle, found, strict=True)))
+    return mapped(kernel, rows, middle, mode, low, high, power)._replace(activation=activation)
 
 
-def at(kernel: Kernel, rows: Rows, t: np.ndarray) -> Points:
-    """The kernel at t; what rounding of a = m + √v t loses is put back: it matters where l is steep."""
-    shift = rows.scale * t
-    a = rows.mean + shift
-    value, slope, curve = kernel.derivatives(rows.y, a)
-    lost = shift - (a - rows.mean)
-    return Points(t, value + lost * slope, rows.scale * (slope + lost * curve), rows.scale**2 * curve + 0 * t)
-
-
-def climb_from_the_higher(kernel: Kernel, rows: Rows, ends: Points, power: float) -> Points:
-    """The one mode, from the better of the cavity's mean and the centre, and between what both say."""
-    force = power * ends.slope - ends.t
-    low = np.max(np.where(force >= 0, ends.t, -np.inf), 0)
-    high = np.min(np.where(force <= 0, ends.t, np.inf), 0)
-    height = ends.height(power)
-    start = np.where(height[1] > height[0], ends.t[1], ends.t[0])
-    t = climb(kernel, rows, start, low, high, power)
-    return Points(*(part[None] for part in at(kernel, rows, t)))
-
-
-def climb_from_both(kernel: Kernel, rows: Rows, ends: Points, power: float) -> Points:
-    """Modes uphill from the cavity's mean and from the centre: the tilted density may have two."""
-    free = np.full_like(rows.mean, np.inf)
-    tops = [climb(kernel, rows, start, -free, free, power) for start in ends.t]
-    return at(kernel, rows, np.stack(tops))
-
-
-def climb(
-    kernel: Kernel,
-    rows: Rows,
-    t: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    power: float,
-    cavity: float = 1.0,
-    rounds: int = MAX_CLIMB,
-) -> np.ndarray:
-    """A mode uphill from t, in all rows at once: Newton steps, doubled ones outside of a bracket, halving inside.
-
-    Rows leave when their Newton step is short; a fixed number of rounds ends it for all. With `cavity` zero it is a
-    mode of the likelihood alone.
-    """
-    result, active, step = np.array(t), np.arange(len(t)), np.ones_like(t)
-    for n in range(rounds):
-        point = at(kernel, rows, t)
-        force, stiffness = power * point.slope - cavity * t, cavity - power * point.curve
-        low, high = np.where(force >= 0, t, low), np.where(force <= 0, t, high)
-        bracketed = np.isfinite(low) & np.isfinite(high)
-        newton = force / np.where(stiffness > 0, stiffness, 1 + np.abs(stiffness))
-        short = (stiffness > 0) & (np.abs(newton) * np.sqrt(cavity + np.abs(stiffness)) <= CLOSE)
-        close = short | (force == 0) | ~np.isfinite(force) | (bracketed & (high - low <= 1e-13 * np.abs(low)))
-        inside = (t + newton > low) & (t + newton < high) & (stiffness > 0) & ((n % 3 != 2) | ~bracketed)
-        step = np.maximum(2 * step, np.abs(newton))
-        onward = np.where(inside, t + newton, t + np.sign(force) * step)
-        onward = np.where(inside | ~bracketed, onward, 0.5 * (low + high))
-        result[active] = np.where(close, t, onward)
-        stay = np.flatnonzero(~close)
-        if not stay.size:
-            break
-        active, t, low, high, step = take((active, onward, low, high, step), stay)
-        rows = rows.take(stay)
-    return result
-
-
-def seek_center(kernel: Kernel, rows: Rows) -> np.ndarray:
-    """Where a likelihood that does not say so varies most, in units of t: at its mode, or else at its edge.
-
-    An edge lies half-way between the slopes on both sides of the cavity, as that of a logistic function does.
-    """
-    free = np.full_like(rows.mean, np.inf)
-    mode = climb(kernel, rows, np.zeros_like(free), -free, free, 1.0, cavity=0.0, rounds=SEEK_ROUNDS)
-    width = 1 / np.sqrt(np.abs(at(kernel, rows, mode).curve))
-    before, after = at(kernel, rows, np.stack([mode - width, mode + width])).slope
-    high = np.full_like(mode, np.sqrt(2 * FADED))
-    low = -high
-    left, right = at(kernel, rows, np.stack([low, high])).slope
-    middle, falling = 0.5 * (left + right), left > right
-    for _ in range(HALVINGS):
-        t = 0.5 * (low + high)
-        ahead = (at(kernel, rows, t).slope > middle) == falling
-        low, high = np.where(ahead, t, low), np.where(ahead, high, t)
-    return np.where((before > 0) & (after < 0), mode, 0.5 * (low + high))
+def center_of(kernel: Kernel, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Where the likelihood varies most, in units of t, and whether that is known; zero where it is not."""
+    center = kernel.center(rows.y, rows.mean) if kernel.center is not None else own_mode(kernel, rows)
+    center = (center - rows.mean) / rows.scale
+    known = np.isfinite(center)
+    return np.where(known, center, 0.0), known
 
 
 def reach(
@@ -173,32 +73,17 @@ def reach(
     """The range of t outside of which the tilted density is `FADED` nats below its peak."""
     if kernel.log_concave and power:
         return mode.t - tangents(kernel, rows, mode, -1, power), mode.t + tangents(kernel, rows, mode, 1, power)
-    # a likelihood with one peak is nowhere higher than at that peak
-    highest = np.max(np.concatenate([ends.value, modes.value]), 0)
-    radius = np.sqrt(2 * (FADED + np.maximum(power * highest - mode.height(power), 0.0)))
+    around = np.sqrt(2 * FADED)
     if power == 0:  # there l itself is what is integrated, and may grow
         for _ in range(3):
-            growth = np.abs(at(kernel, rows, np.stack([-radius, radius])).value - mode.value)
-            radius = np.sqrt(2 * (FADED + np.log1p(np.minimum(np.max(growth, 0), LARGEST))))
-    # one with a slope that lasts moves the cavity as a whole
-    matter = modes.height(power) > mode.height(power) - FADED
-    low, high = np.where(matter, modes.t, np.inf), np.where(matter, modes.t, -np.inf)
-    around = np.sqrt(2 * FADED)
-    return np.minimum(-radius, np.min(low, 0) - around), np.maximum(radius, np.max(high, 0) + around)
-
-
-def tangents(kernel: Kernel, rows: Rows, mode: Points, side: int, power: float) -> np.ndarray:
-    """How far a concave log density reaches to one side: no further than any tangent falls."""
-    distance = np.full_like(mode.t, np.sqrt(2 * FADED))
-    peak = mode.height(power) - FADED
-    for share in TRIALS:
-        trial = share * distance
-        point = at(kernel, rows, mode.t + side * trial)
-        fall, above = side * (power * point.slope - point.t), point.height(power) - peak
-        cut = trial - above / fall
-        distance = np.where(above > 0, distance, np.where(np.isnan(above), distance, trial))
-        distance = np.where((fall < 0) & (cut > 0), np.minimum(distance, cut), distance)
-    return distance
+            growth = np.abs(at(kernel, rows, np.stack([mode.t - around, mode.t + around])).value - mode.value)
+            around = np.sqrt(2 * (FADED + np.log1p(np.minimum(np.max(growth, 0), LARGEST))))
+        return -around, around
+    # away from its modes the density falls at least as the cavity does; a broad one counts far below a sharp one
+    t, height = (np.concatenate(pair) for pair in ((ends.t, modes.t), (ends.height(power), modes.height(power))))
+    counts = height > mode.height(power) - 2 * FADED
+    low, high = np.min(np.where(counts, t, np.inf), 0), np.max(np.where(counts, t, -np.inf), 0)
+    return low - around, high + around
 
 
 def mapped(
@@ -210,13 +95,14 @@ def mapped(
     matters = (center.t > low - BEYOND * fine) & (center.t < high + BEYOND * fine) & np.isfinite(fine)
     at_mode = mode.width(power)
     pivot = np.where(matters, center.t, mode.t)
-    step = np.where(matters, np.minimum(fine, WIDEST), at_mode)
-    growth = quintic(step, np.full_like(step, WIDEST))
+    step = np.where(matters, np.minimum(fine, 1.0), at_mode)
+    growth = quintic(step, np.ones_like(step))
     x = inverse(growth, np.abs(mode.t - pivot) / step)
     coarse = step * (1 + growth * fourth_power(x)) > 1.3 * at_mode
     growth = np.where(coarse, quintic(step, np.maximum(step, at_mode)), growth)
     begin, end = (inverse(growth, (edge - pivot) / step) for edge in (low, high))
-    return Place(pivot, step, growth, begin, end, rows.mean, mode)
+    bend = np.maximum(np.abs(mode.curve), np.where(matters, np.abs(center.curve), 0.0))
+    return Place(pivot, step, growth, begin, end, bend, rows.mean, mode)
 
 
 def quintic(step: np.ndarray, widest: np.ndarray) -> np.ndarray:

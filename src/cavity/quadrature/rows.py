@@ -27,7 +27,14 @@ def tilts(
 ) -> Tilt:
     """The tilt of every row; `y` is an array or a nest of tuples of arrays with one entry per row.
 
-    A row whose variance is negative, or that has a number which is not finite, gets NaN.
+    A row whose variance is negative, or that has a number which is not finite, gets NaN. `log_mean` is relative to the
+    kernel: what the likelihood leaves out of it is for the caller to add.
+
+    >>> logistic = lambda y, a: (-np.logaddexp(0, -a), 1 / (1 + np.exp(a)), -0.25 / np.cosh(a / 2) ** 2)
+    >>> kernel = Kernel(logistic, lambda y, mean: 0 * mean, lambda y: 1.0, log_concave=True)
+    >>> tilt = tilts(kernel, np.ones(2), np.zeros(2), np.array([1e-3, 1e4]), 1.0)
+    >>> np.round(np.exp(tilt.log_mean), 9)
+    array([0.5, 0.5])
     """
     mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
     usable = np.isfinite(mean) & np.isfinite(variance) & (variance >= 0)

@@ -1,8 +1,8 @@
 """The trapezoid rule for wide cavities: integrands are analytic and vanish at both ends, so it converges exponentially.
 
-Each row has its own step; rows are sorted into a few numbers of nodes. Every other node is a rule by itself, whose
-distance from the whole estimates the error: halving the step squares it. Rows that are not resolved get the midpoints
-as well, as often as `MAX_DOUBLINGS` allows.
+Each row has its own step; rows are sorted into a few numbers of nodes. Every other node is a rule by itself, and every
+fourth one: halving the step squares the error, so that three rules tell how large it is. Rows that are not resolved get
+the midpoints as well, as often as `MAX_DOUBLINGS` allows.
 """
 
 import functools
@@ -11,15 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.quadrature.kernel import BLOCK, Kernel, Rows
-from cavity.quadrature.placing import Place, at, fourth_power, place
+from cavity.quadrature.placing import Place, fourth_power, place
 from cavity.quadrature.tilted import Tilt
 from cavity.special.constants import LOG_SQRT_2PI
 
 STEP = 0.5  # of x, to begin with
-COUNTS = (24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512, 1024)
+COUNTS = (25, 33, 41, 49, 65, 81, 97, 129, 193, 257, 385, 513, 1025)  # 4 k + 1: three rules lie inside each other
 MAX_DOUBLINGS = 5
 PORTION = 128  # nodes at once
-TOLERANCE = 1e-5  # of the difference between a rule and every other node of it
+TOLERANCE = 1e-10  # of the error that is expected
+ROUGH = 1e-5  # of the difference between a rule and every other node of it
+TINY = 1e-300
 ROUNDING = 1e-13  # what rounding of a large l may claim
 FLOOR = 1e-3  # √v g and v h are resolved relative to their own size or to this
 NEGLIGIBLE = 1e-12  # share of the sum at both ends of the range
@@ -31,7 +33,7 @@ def tilts(kernel: Kernel, rows: Rows, power: float) -> tuple[Tilt, np.ndarray]:
     """The tilts of all rows, and which of them are resolved."""
     placed = place(kernel, rows, power)
     around = rows._replace(mean=placed.activation)
-    shallow = power * np.abs(placed.mode.curve) < SHALLOW
+    shallow = power * placed.bend < SHALLOW
     found, good = np.full((4, len(rows.mean)), np.nan), np.zeros(len(rows.mean), bool)
     bucket = buckets(placed)
     for index, n_nodes in enumerate(COUNTS):
@@ -80,22 +82,25 @@ class Rule(NamedTuple):
         placed, mode = self.placed, self.placed.mode
         fourth = placed.growth * fourth_power(x)
         d = (placed.pivot - mode.t) + placed.step * (x * (1 + 0.2 * fourth))
+        shift = self.rows.scale * d
+        a = self.rows.mean + shift
         if self.kernel.values is None:
-            point = at(self.kernel, self.rows, d)
-            rise = point.value - mode.value
+            value, slope, curve = self.kernel.derivatives(self.rows.y, a)
+            lost = shift - (a - self.rows.mean)  # in rounding; it matters where l is steep
+            rise = value + lost * slope - mode.value
         else:
-            rise = self.kernel.values(self.rows.y, self.rows.mean + self.rows.scale * d) - mode.value
+            rise = self.kernel.values(self.rows.y, a) - mode.value
         w = np.exp(np.minimum(self.power * rise - d * (mode.t + 0.5 * d), HIGHEST)) * (1 + fourth)
         w = np.nan_to_num(w, copy=False, nan=0.0)  # l and its slope may overflow together
         if self.power:
             first = w * d
             terms = [w, first, first * d]
             if self.scores:
-                change = np.where(w > 0, point.slope - mode.slope, 0.0)
-                terms += [w * change, w * change**2, w * np.where(w > 0, point.curve, 0.0)]
+                change = np.where(w > 0, self.rows.scale * (slope + lost * curve) - mode.slope, 0.0)
+                terms += [w * change, w * change**2, w * np.where(w > 0, self.rows.scale**2 * curve, 0.0)]
         elif self.kernel.exact:
-            change = point.slope - mode.slope
-            terms = [w, w * rise, w * change, w * point.curve, w * change * d]
+            change = self.rows.scale * (slope + lost * curve) - mode.slope
+            terms = [w, w * rise, w * change, w * (self.rows.scale**2 * curve), w * change * d]
             terms += [np.abs(terms[3]), np.abs(terms[4])]
         else:
             terms = [w, w * rise, w * rise * d, w * rise * (d**2 - 1)]
@@ -126,32 +131,41 @@ def refined(rule: Rule, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """The tilts of a block with so many nodes, and with twice as many again and again where that is not enough."""
     n, placed = len(rule.rows.mean), rule.placed
     found, good, todo = np.empty((4, n)), np.zeros(n, bool), np.arange(n)
-    begin, step = placed.begin, 2 * (placed.end - placed.begin) / (n_nodes - 1)
-    sums, n_new = rule.sums(begin, step, (n_nodes + 1) // 2), n_nodes // 2
-    ends = rule.portion(np.stack([begin, placed.end]))[0]
-    for _ in range(MAX_DOUBLINGS + 1):
-        more = sums + rule.sums(begin + step / 2, step, n_new)
-        before, after = rule.read(sums, step), rule.read(more, step / 2)
-        found[:, todo], good[todo] = after, agree(rule, before, after) & (ends <= NEGLIGIBLE * more[0])
+    ends = rule.portion(np.stack([placed.begin, placed.end]))[0]
+    n_gaps = (n_nodes - 1) // 4
+    step = (placed.end - placed.begin) / n_gaps
+    sums = rule.sums(placed.begin, step, n_gaps + 1)
+    before = coarse = rule.read(sums, step)
+    for doubling in range(-1, MAX_DOUBLINGS + 1):
+        sums = sums + rule.sums(rule.placed.begin + step / 2, step, n_gaps)
+        step, n_gaps = step / 2, 2 * n_gaps
+        after = rule.read(sums, step)
+        found[:, todo] = after
+        if doubling >= 0:
+            good[todo] = converged(rule, coarse, before, after) & (ends <= NEGLIGIBLE * sums[0])
         stay = np.flatnonzero(~good[todo])
         if not stay.size:
             break
-        todo, sums, begin, step, ends = todo[stay], more[:, stay], begin[stay], step[stay] / 2, ends[stay]
-        rule = rule.take(stay)
-        n_new = n_nodes - 1 if n_new <= n_nodes // 2 else 2 * n_new
+        rule, todo = rule.take(stay), todo[stay]
+        sums, coarse, before, step, ends = sums[:, stay], before[:, stay], after[:, stay], step[stay], ends[stay]
     return found, good
 
 
-def agree(rule: Rule, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Whether every other node already gives nearly the same, each number on its natural scale."""
+def converged(rule: Rule, coarse: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Whether the last of three rules, of double density each, is right: every number on its natural scale.
+
+    Errors are c q, c q² and c q⁴ with a share c of the mass, which may be small: two differences tell c and q apart.
+    """
     power, mode = rule.power, rule.placed.mode
     scale = np.abs(after)
     scale[0] = np.maximum(scale[0], 1.0)
     scale[1:3] += FLOOR
     if power:
         scale[1] = np.minimum(scale[1], np.sqrt(after[3]) / power)  # the tilted mean in tilted sds
+    first, second = np.abs(before - coarse), np.abs(after - before)
+    expected = second * np.minimum(second / np.maximum(first, TINY), 1.0) ** 2
     noise = ROUNDING * (1 + np.abs(power * mode.value))
-    return np.all(np.abs(after - before) <= (TOLERANCE + noise) * scale, axis=0)
+    return np.all((expected <= (TOLERANCE + noise) * scale) & (second <= (ROUGH + noise) * scale), axis=0)
 
 
 def column_sums(terms: np.ndarray) -> np.ndarray:

@@ -44,7 +44,21 @@ def offset_of(factor: GLM) -> GLM:
 def glm(log_lik: Callable[[Any, Any], Any], center: Callable[[Any], Any] | None = None) -> GLM:
     """A generalised linear model from your own log p(y | a).
 
-    `log_lik(y, a)` is a smooth JAX function of two scalars; `center(y)`, where known, says around which activation it
-    varies most.
+    `log_lik(y, a)` is smooth in a, with one peak or one edge, and acts on each observation and activation by itself: it
+    is called with two numbers under JAX, and with arrays of one shape where the rows are worked on by NumPy. Write it
+    with NumPy, jax.numpy, or operators that either understands; a choice is a `where`, not an `if`. What else is
+    known of a row, such as trials, exposures or a noise of its own, goes beside the observation: where data are
+    `(X, (count, total))`, `y` is such a pair too. `center(y)`, where known, says around which activation log p varies
+    most.
+
+    >>> import jax, numpy as np, cavity
+    >>> def binomial(y, a):
+    ...     count, total = y
+    ...     return count * a - total * jax.nn.softplus(a)
+    >>> X, count, total = np.ones((3, 1)), np.array([1.0, 4.0, 2.0]), np.array([5.0, 9.0, 6.0])
+    >>> prior = cavity.Gaussian.isotropic(1, 10.0)
+    >>> result = cavity.fit(cavity.factors.glm(binomial), prior, (X, (count, total)), cavity.ep())
+    >>> print(np.round(1 / (1 + np.exp(-result.posterior.mean)), 2))
+    [0.35]
     """
     return GLM(likelihoods.user(log_lik, center))

@@ -54,10 +54,10 @@ class Likelihood(abc.ABC):
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
         """The tilt of every row, in NumPy; a variance that is negative or not finite gives NaN."""
         resort = lambda y, mean, variance: walk(self, y, mean, variance, power)
-        tilt = quadrature.tilts(self.rule(y), y, mean, variance, power, resort)
+        tilt = quadrature.tilts(self.rule(y, power), y, mean, variance, power, resort)
         return tilt._replace(log_mean=tilt.log_mean + self.log_base(y))
 
-    def rule(self, y: Any) -> Kernel:
+    def rule(self, y: Any, power: float) -> Kernel:
         """What the quadrature of many rows is told."""
         return Kernel(self.derivatives, self.center, self.length, self.log_concave)
 

@@ -7,10 +7,11 @@ import numpy as np
 from cavity._array import namespace
 from cavity._pytree import pytree
 from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
-from cavity.quadrature import Tilt
+from cavity.quadrature import Kernel, Tilt
 from cavity.special import LOG_SQRT_2PI, log_gamma
 
 LARGEST_COUNT = 1e15
+SMALLEST_POWER = 0.01  # but zero
 
 
 @pytree
@@ -54,6 +55,11 @@ class Poisson(Likelihood):
         if np.any(y > LARGEST_COUNT):
             raise ValueError(f"y must not exceed {LARGEST_COUNT:g}, or a count is lost in rounding; got {y.max():g}.")
         return y
+
+    def rule(self, y: Any, power: float) -> Kernel:
+        # of small counts p^α has no peak, but an edge where α e^a = 1
+        edge = lambda y, mean: np.log(np.maximum(y, 1 / max(power, SMALLEST_POWER))) + np.zeros_like(mean)
+        return super().rule(y, power)._replace(center=edge)
 
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
         if power != 0:

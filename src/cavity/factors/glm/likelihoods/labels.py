@@ -33,12 +33,13 @@ class Probit(Likelihood):
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
         if power != 1:
             return super().tilts(y, mean, variance, power)
-        variance = proper(variance)
-        total = 1 + variance
-        root = np.sqrt(total)
-        at = host.truncated(y * mean / root)
-        slope, curvature = y * at.hazard / root, -at.hazard * at.excess / total
-        return Tilt(at.log_ndtr, slope, curvature, (1 + variance * at.variance) / total)
+        with np.errstate(all="ignore"):
+            variance = proper(variance)
+            total = 1 + variance
+            root = np.sqrt(total)
+            at = host.truncated(y * mean / root)
+            slope, curvature = y * at.hazard / root, -at.hazard * at.excess / total
+            return Tilt(at.log_ndtr, slope, curvature, (1 + variance * at.variance) / total)
 
     def tilt(self, y: Any, mean: Any, variance: Any, power: float) -> Tilt:
         if power != 1:

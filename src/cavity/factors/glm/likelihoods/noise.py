@@ -41,8 +41,8 @@ class GaussianNoise(Likelihood):
         return check_finite(y)
 
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
-        tilt = self.tilt(y, mean, proper(variance), power)
-        return Tilt(*(np.asarray(part, dtype=np.float64) for part in tilt))
+        with np.errstate(all="ignore"):
+            return self.tilt(y, mean, proper(variance), power)
 
     def tilt(self, y: Any, mean: Any, variance: Any, power: float) -> Tilt:
         total = self.noise_variance + power * variance

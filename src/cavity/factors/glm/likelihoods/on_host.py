@@ -1,6 +1,8 @@
 """Users' functions for arrays of rows: NumPy's as they are, JAX's compiled once for vectors of a fixed length."""
 
+import contextlib
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,22 +24,21 @@ class OnHost:
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
-        self.known_to_take_arrays = False
-        self._tried = False
+        self._takes_arrays: bool | None = None
+        self._program: Callable[..., Any] | None = None
         self._traceable: bool | None = None
 
     def takes_arrays(self, *args: Any) -> bool:
         """Whether it is a NumPy function that acts elementwise, by trying it on a few numbers of each argument."""
-        if not self._tried:
+        if self._takes_arrays is None:
             few = map_arrays(lambda part: np.resize(np.asarray(part, np.float64), PROBE), args)
             try:
-                with np.errstate(all="ignore"):
+                with np.errstate(all="ignore"), double_precision():
                     value = self.function(*few)
             except Exception:  # of whatever kind: tracing it will say what is wrong
                 value = None
-            self.known_to_take_arrays = isinstance(value, np.ndarray) and value.shape == PROBE
-            self._tried = True
-        return self.known_to_take_arrays
+            self._takes_arrays = isinstance(value, np.ndarray) and value.shape == PROBE
+        return self._takes_arrays
 
     def can_be_traced(self, *args: Any) -> bool:
         """Whether JAX can trace it; where NumPy's arrays are no way out either, tracing it will say what is wrong."""
@@ -69,24 +70,25 @@ class OnHost:
         return here, (above - below) / (2 * step), (above - 2 * here + below) / step**2
 
     def _compiled(self, shape: tuple[int, ...], *args: Any) -> Any:
-        from cavity.factors.glm.likelihoods import traced
-
-        flat = map_arrays(lambda part: np.broadcast_to(part, shape).ravel(), args)
-        found = traced.in_portions(self._program(len(args)), flat, traced.MANY)
-        return tuple(part.reshape(shape) for part in found)
-
-    @functools.cache  # noqa: B019  (instances are themselves remembered for good)
-    def _program(self, n_args: int) -> Callable[..., Any]:
         from cavity.factors.base import scalar_of_user
         from cavity.factors.glm.likelihoods import traced
 
-        scalar = lambda *args: scalar_of_user(self.name, self.function, *args)
-        return traced.with_derivatives(scalar) if n_args == 2 else traced.each(scalar)
+        if self._program is None:
+            scalar = lambda *args: scalar_of_user(self.name, self.function, *args)
+            self._program = traced.with_derivatives(scalar) if len(args) == 2 else traced.each(scalar)
+        flat = map_arrays(lambda part: np.broadcast_to(part, shape).ravel(), args)
+        found = traced.in_portions(self._program, flat, traced.MANY)
+        return tuple(part.reshape(shape) for part in found)
 
 
 def first_array(y: Any) -> Any:
     """The first array of a nest of tuples."""
     return first_array(y[0]) if isinstance(y, tuple) else y
+
+
+def double_precision() -> contextlib.AbstractContextManager[Any]:
+    """The scope in which JAX has float64, where it has been imported."""
+    return sys.modules["jax"].enable_x64(True) if "jax" in sys.modules else contextlib.nullcontext()
 
 
 PROBE = (2, 3)

@@ -52,5 +52,5 @@ def with_derivatives(scalar: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def each(scalar: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A program for vectors y: scalar(y)."""
-    return jax.jit(jax.vmap(lambda y: jnp.asarray(scalar(y), dtype=float)))
+    """A program for vectors y: scalar(y), alone in a tuple."""
+    return jax.jit(jax.vmap(lambda y: (jnp.asarray(scalar(y), dtype=float),)))

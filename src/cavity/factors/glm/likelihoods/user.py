@@ -56,15 +56,15 @@ class UserLikelihood(Likelihood):
         return map_arrays(check_finite, y)
 
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
-        function = on_host("log_lik", self.log_density)
-        if not function.takes_arrays(y, np.asarray(mean)):
+        kernel = self.rule(y, power)
+        if kernel.exact:
             return super().tilts(y, mean, variance, power)
-        return tilts(self.rule(y), y, mean, variance, power)
+        return tilts(kernel, y, mean, variance, power)  # JAX cannot trace it: there is no last resort
 
-    def rule(self, y: Any) -> Kernel:
-        values = on_host("log_lik", self.log_density)
-        center = None if self.where is None else self.center
-        return Kernel(self.derivatives, center, values=values.values if values.known_to_take_arrays else None)
+    def rule(self, y: Any, power: float) -> Kernel:
+        function = on_host("log_lik", self.log_density)
+        values = function.values if function.takes_arrays(y, np.zeros(1)) else None
+        return Kernel(self.derivatives, None if self.where is None else self.center, values=values)
 
 
 def mean_like(y: Any) -> np.ndarray:
