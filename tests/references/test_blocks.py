@@ -8,16 +8,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cavity.inference.driver import COMPILED
 from scipy.special import log_ndtr
 
 import cavity
 from cavity.factors import in_blocks, nested, sampled
 from cavity.factors.blocks.base import Blocks
-from cavity.factors.blocks.chain_diagnostics import Mixing
+from cavity.factors.blocks.chain_diagnostics import of_sweep, record_of, report_of
 from cavity.factors.blocks.sampled import matched, natural_gradient
+from cavity.factors.blocks.sums import OfBlocks
+from cavity.inference.contract import Setting
 from cavity.inference.loop import Loop
+from cavity.inference.run import quiet_fit
 from tests.registry import assert_trees_close
+from tests.steps import first, visit, walk_of
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2))
@@ -176,7 +179,7 @@ def test_weights_are_counts_of_blocks():
 
 def assert_looking_changes_nothing(factor, blocks, algorithm):
     """The evidence of every sweep leaves the fit as it is, and can be asked for again."""
-    result = fit(factor, blocks, algorithm, max_sweeps=3, evidence="history", seed=1)
+    result = fit(factor, blocks, algorithm, max_sweeps=3, evidence="history", seed=1, keep_data=True)
     unseen = fit(factor, blocks, algorithm, max_sweeps=3, evidence=False, seed=1)
     assert_trees_close(result.posterior, unseen.posterior, rtol=0, atol=0)
     assert_trees_close(result.sampling, unseen.sampling, rtol=0, atol=0)
@@ -203,32 +206,58 @@ def test_rows_that_are_skipped_inside_a_block_are_reported():
 
 
 def test_inner_fits_that_do_not_converge_are_reported(monkeypatch):
-    short = partial(cavity.fit, max_sweeps=1)
-    monkeypatch.setattr(sys.modules["cavity.factors.blocks.nested"], "fit", short)
+    short = partial(quiet_fit, max_sweeps=1)
+    monkeypatch.setattr(sys.modules["cavity.factors.blocks.nested"], "quiet_fit", short)
     with pytest.warns(cavity.ConvergenceWarning, match=r"in 4 of 4 blocks .* 0 rows skipped, and in 0 for the evid"):
         cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.ep(), tol=10.0, evidence=False)
 
 
 def test_nested_ep_keeps_no_more_of_a_block_than_where_to_start():
     blocks = in_blocks((X, Y), 2)
-    session = nested(PROBIT).session(PRIOR, blocks, 0)
-    with jax.enable_x64(True):
-        cavities = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), PRIOR)
-        session.ask(nested(PROBIT), PRIOR, cavities, None, np.arange(2), 1.0)
-    for kept in session.last.values():
-        assert kept._sites is not None
-        assert kept.posterior is kept._gradient is kept._evidence_with is None
+    walk = walk_of(nested(PROBIT), PRIOR, blocks, cavity.ep())
+    begun = first(walk)
+    state, _ = visit(walk, begun, [0])
+    assert begun.beside[0].tolist() == [None, None]  # a value in and out: nothing is remembered on the side
+    assert state.beside[0][1] is None
+    state, _ = visit(walk, state, [1])
+    for kept, size in zip(state.beside[0], blocks.present.sum(1), strict=True):
+        assert [len(leaf) for leaf in jax.tree.leaves(kept.progress.state.sites)] == [size, size]
+        assert kept.posterior is kept.fitted is None
+
+
+def test_an_inner_fit_starts_where_the_last_one_ended(monkeypatch):
+    module, seen = sys.modules["cavity.factors.blocks.nested"], []
+
+    def watched(*given, start, **options):
+        result = quiet_fit(*given, start=start, **options)
+        seen.append((start, result))
+        return result
+
+    monkeypatch.setattr(module, "quiet_fit", watched)
+    walk = walk_of(nested(PROBIT), PRIOR, in_blocks((X, Y), 2), cavity.ep())
+    state = first(walk)
+    for _ in range(2):
+        for block in ([0], [1]):
+            state, _ = visit(walk, state, block)
+    walk.terms(state, Setting(1.0))
+    (nothing, first_of_0), (again, _), (of_0, second_of_0), _, (aside, _), _ = seen
+    assert nothing is again is None
+    assert_trees_close(of_0.progress.state.sites, first_of_0.progress.state.sites, rtol=0, atol=0)
+    assert second_of_0.n_sweeps < first_of_0.n_sweeps
+    assert_trees_close(aside.progress.state.sites, second_of_0.progress.state.sites, rtol=0, atol=0)
+    assert_trees_close(state.beside[0][0].progress.state, second_of_0.progress.state, rtol=0, atol=0)  # still
 
 
 def test_an_interrupt_inside_a_block_ends_the_fit(monkeypatch):
-    sweep, seen = Loop.sweep, []
+    sweep, seen = Loop.next_sweep, []
 
-    def interrupted(loop, number, start):
-        if len(seen) == 2 and loop.problem.driver is COMPILED and number == 2:
+    def interrupted(loop):
+        inside = not isinstance(loop.walk.sums, OfBlocks)
+        if len(seen) == 2 and inside and len(loop.sweeps) == 1:
             raise KeyboardInterrupt
-        return sweep(loop, number, start)
+        return sweep(loop)
 
-    monkeypatch.setattr(Loop, "sweep", interrupted)
+    monkeypatch.setattr(Loop, "next_sweep", interrupted)
     with pytest.warns(cavity.ConvergenceWarning, match="Interrupted after 2 sweeps"):
         result = cavity.fit(
             nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.ep(), evidence=False, callback=seen.append, tol=1e-9
@@ -273,20 +302,22 @@ def test_the_natural_gradient_is_unbiased_and_matches_moments_to_first_order():
     assert_trees_close(first_order, exact, rtol=1e-8)
 
 
+def reported(draws, diverging, n_warmup=1):
+    """What is said of a sweep with these draws (block, chain, draw, D)."""
+    return report_of((of_sweep([record_of(*visit, n_warmup) for visit in zip(draws, diverging, strict=True)]),))
+
+
 def test_chains_that_disagree_are_reported():
     pytest.importorskip("numpyro")
     rng = np.random.default_rng(0)
     for n_draws in (30, 6):  # by itself at each visit, or over the visits of a sweep
         draws = rng.normal(size=(5, 4, n_draws, 2))
-        good, bad = Mixing(n_warmup=1), Mixing(n_warmup=1)
-        good.add(draws, np.zeros(5))
-        bad.add(draws + np.arange(4)[:, None, None], np.zeros(5))
-        for mixing in (good, bad):
-            mixing.end_sweep()
-        assert good.report().complaint is None
-        assert "R-hat" in bad.report().complaint
-        assert good.report().values.transitions[0] == 5 * 4 * (n_draws + 1)
-        assert good.report().values.ess[0] > 3 * bad.report().values.ess[0]
+        good = reported(draws, np.zeros(5))
+        bad = reported(draws + np.arange(4)[:, None, None], np.zeros(5))
+        assert good.complaint is None
+        assert "R-hat" in bad.complaint
+        assert good.values.transitions[0] == 5 * 4 * (n_draws + 1)
+        assert good.values.ess[0] > 3 * bad.values.ess[0]
 
 
 @pytest.mark.parametrize("n_draws", [30, 6, 1])
@@ -298,24 +329,17 @@ def test_chains_without_a_r_hat_are_reported(n_draws, trouble):
         draws[2, 1, 0, 0] = np.nan
     else:
         draws[:] = 0.5
-    mixing = Mixing(n_warmup=1)
-    mixing.add(draws, np.zeros(5))
-    mixing.end_sweep()
+    complaint = reported(draws, np.zeros(5)).complaint
     if n_draws == 1 and trouble == "never moved":  # one draw of each chain cannot tell
-        assert mixing.report().complaint is None
+        assert complaint is None
     else:
-        assert "R-hat is inf with 0 effective draws" in mixing.report().complaint
+        assert "R-hat is inf with 0 effective draws" in complaint
 
 
 def test_divergences_are_reported_where_they_are_many():
     pytest.importorskip("numpyro")
     draws = np.random.default_rng(0).normal(size=(5, 4, 24, 2))  # 500 transitions with those of warm-up
-    complaints = []
-    for diverging in ([0, 0, 3, 0, 2], [0, 0, 4, 0, 2]):
-        mixing = Mixing(n_warmup=1)
-        mixing.add(draws, np.array(diverging))
-        mixing.end_sweep()
-        complaints.append(mixing.report().complaint)
+    complaints = [reported(draws, np.array(diverging)).complaint for diverging in ([0, 0, 3, 0, 2], [0, 0, 4, 0, 2])]
     assert complaints[0] is None
     assert "6 of 500 transitions diverged" in complaints[1]
     assert "R-hat" not in complaints[1]
@@ -382,7 +406,7 @@ def test_a_step_towards_a_shared_site_has_no_evidence(algorithm, blocks):
     # λ + ε δ is not a block's own site; taken as one, it gave a number that was off by nats
     factor = sampled(PROBIT, n_draws=16, step=0.3, n_warmup=1)
     with pytest.warns(cavity.ConvergenceWarning) as caught:
-        result = cavity.fit(factor, PRIOR, blocks, algorithm, max_sweeps=2)
+        result = cavity.fit(factor, PRIOR, blocks, algorithm, max_sweeps=2, keep_data=True)
     assert np.isnan(result.log_evidence)
     assert [str(w.message)[:23] for w in caught if "log_evidence" in str(w.message)] == ["log_evidence is NaN: bl"]
     with pytest.raises(ValueError, match=r"evidence_with .*own site"):
