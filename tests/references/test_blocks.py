@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from functools import partial
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ X = RNG.normal(size=(40, 2))
 Y = np.where(X @ [1.0, -0.5] + RNG.normal(size=40) > 0, 1.0, -1.0)
 PRIOR = cavity.Gaussian.from_mean([0.2, -0.1], [[1.0, 0.2], [0.2, 0.8]])
 PROBIT = cavity.factors.probit()  # its sites are closed, which is quick to compile
+NESTED = sys.modules["cavity.factors.blocks.nested"]
 ALGORITHMS = {
     "ep": cavity.ep(),
     "dep": cavity.parallel_ep(),
@@ -206,8 +207,8 @@ def test_rows_that_are_skipped_inside_a_block_are_reported():
 
 
 def test_inner_fits_that_do_not_converge_are_reported(monkeypatch):
-    short = partial(quiet_fit, max_sweeps=1)
-    monkeypatch.setattr(sys.modules["cavity.factors.blocks.nested"], "quiet_fit", short)
+    short = lambda *given: quiet_fit(*given[:-1], replace(given[-1], max_sweeps=1))
+    monkeypatch.setattr(NESTED, "quiet_fit", short)
     with pytest.warns(cavity.ConvergenceWarning, match=r"in 4 of 4 blocks .* 0 rows skipped, and in 0 for the evid"):
         cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.ep(), tol=10.0, evidence=False)
 
@@ -226,14 +227,14 @@ def test_nested_ep_keeps_no_more_of_a_block_than_where_to_start():
 
 
 def test_an_inner_fit_starts_where_the_last_one_ended(monkeypatch):
-    module, seen = sys.modules["cavity.factors.blocks.nested"], []
+    seen = []
 
-    def watched(*given, start, **options):
-        result = quiet_fit(*given, start=start, **options)
-        seen.append((start, result))
+    def watched(*model_and_options):
+        result = quiet_fit(*model_and_options)
+        seen.append((model_and_options[-1].start, result))
         return result
 
-    monkeypatch.setattr(module, "quiet_fit", watched)
+    monkeypatch.setattr(NESTED, "quiet_fit", watched)
     walk = walk_of(nested(PROBIT), PRIOR, in_blocks((X, Y), 2), cavity.ep())
     state = first(walk)
     for _ in range(2):

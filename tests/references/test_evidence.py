@@ -61,7 +61,7 @@ def test_gradient_is_that_of_the_refitted_evidence(name):
 
     def fitted(variance, mean, scale):
         prior = cavity.Gaussian.from_mean([mean, 0.0], variance * np.eye(2))
-        options = {"weights": WEIGHTS.get(name), "tol": 1e-11, "max_sweeps": 400}
+        options = {"weights": WEIGHTS.get(name), "tol": 1e-11, "max_sweeps": 400, "keep_data": True}
         return cavity.fit(build_factor(scale), prior, (X, y), algorithm, **options)
 
     by_factor, by_prior = fitted(*h).evidence_gradient()
@@ -76,7 +76,8 @@ def test_gradient_is_that_of_the_refitted_evidence(name):
 
 
 def test_adf_has_no_gradient():
-    result = cavity.fit(cavity.factors.probit(), cavity.Gaussian.isotropic(2), (X, SIGNS), cavity.adf())
+    prior = cavity.Gaussian.isotropic(2)
+    result = cavity.fit(cavity.factors.probit(), prior, (X, SIGNS), cavity.adf(), keep_data=True)
     for ask in (result.evidence_gradient, lambda: result.evidence_with(cavity.factors.probit())):
         with pytest.raises(ValueError, match="ADF remembers no sites"):
             ask()
@@ -88,7 +89,7 @@ def test_gradient_in_the_n_by_n_form():
     rng = np.random.default_rng(2)
     features, y = rng.normal(size=(4, 6)), np.array([1.0, -1.0, 1.0, 1.0])
     value = lambda v: cavity.fit(
-        cavity.factors.probit(), cavity.Gaussian.isotropic(6, v), (features, y), cavity.aep(), tol=1e-11
+        cavity.factors.probit(), cavity.Gaussian.isotropic(6, v), (features, y), cavity.aep(), tol=1e-11, keep_data=True
     )
     _, by_prior = value(1.5).evidence_gradient()
     got = -np.trace(by_prior.precision) / 1.5**2

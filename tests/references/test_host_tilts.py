@@ -228,7 +228,8 @@ def test_asking_many_rows_is_asking_each() -> None:
     y, mean, variance = rng.choice([-1.0, 1.0], 12), 3 * rng.normal(size=12), 10 ** rng.uniform(-3, 3, 12)
     variance[3], variance[4] = -1.0, np.nan
     proper = np.arange(12) != 5
-    ask = lambda y, m, v, proper: line.ask(line.tilts_of(likelihood, y, m, v, 1.0), m, v, proper, 1.0)
+    tilts = lambda y, m, v: line.tilts_of(likelihood, y, m, v, 1.0)
+    ask = lambda y, m, v, proper: line.ask_with_scales(tilts(y, m, v), m, v, proper, 1.0)
     with np.errstate(all="ignore"):
         asked = ask(y, mean, variance, proper)
     with jax.enable_x64(True):

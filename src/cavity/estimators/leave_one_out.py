@@ -20,6 +20,6 @@ def own_cavities(
     present, site = np.minimum(weight, 1.0), Line(np.zeros_like(mean), np.zeros_like(mean))
     for _ in range(SWEEPS):
         m, v, proper = without(site, mean, variance, present)
-        asked = ask(tilts_of(likelihood, y, m, v, 1.0), m, v, proper, 1.0)
+        asked = ask(tilts_of(likelihood, y, m, v, 1.0), m, v, proper)
         site = Line(*(0.5 * (old + new) for old, new in zip(site, asked.site, strict=True)))
     return without(site, mean, variance, present)[:2]

@@ -15,7 +15,8 @@ from cavity.inference.order import Plan
 from cavity.inference.update import Info, State
 
 SMALL = 512  # columns: factorisations of larger matrices are worth several threads
-FEW = 32  # batches in a sweep: more are worth a compiled program
+FEW = 32  # batches in a sweep: more are worth a compiled program,
+LARGEST_BY_SEARCH = 32  # but not large ones whose tilts are found by search there, row by row
 
 
 quiet = np.errstate(all="ignore")  # NaN is an answer: rows that have one are skipped and counted
@@ -24,8 +25,9 @@ quiet = np.errstate(all="ignore")  # NaN is an answer: rows that have one are sk
 class View:
     """q and its cavity as rows see them, found when they are first needed."""
 
-    def __init__(self, q: Any, cavity: Any, by_covariance: bool) -> None:
+    def __init__(self, q: Any, cavity: Any, by_covariance: bool, remembered: bool) -> None:
         self.q, self.cavity, self.by_covariance, self.lock = q, cavity, by_covariance, Lock()
+        self.remembered = remembered  # whether rows share a site
 
     @property
     def without_site(self) -> Seen:
@@ -58,7 +60,7 @@ class OnHost(Sums):
 
     def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
         by_covariance = lines.needs_covariance(self.features, n_rows)
-        return View(q, lines.cavity_of(q, site, present, power), by_covariance)
+        return View(q, lines.cavity_of(q, site, present, power), by_covariance, site is not None)
 
     def own_site(self) -> Line:
         return Line(np.zeros(()), np.zeros(()))
@@ -71,7 +73,8 @@ class OnHost(Sums):
     def estimates(self, view: View, rows: Rows, setting: Setting) -> Found:
         likelihood, given = self.factor.likelihood, (rows.data, rows.weight, setting.power)
         if rows.sites is None:
-            return lines.estimates(likelihood, view.q, view.without_site, *given)
+            of_rows = lines.estimates if view.remembered else lines.estimates_with_scales
+            return of_rows(likelihood, view.q, view.without_site, *given)
         return lines.own_estimates(likelihood, view.q, view.here, rows.sites, *given)
 
     @quiet
@@ -90,9 +93,9 @@ class OnHost(Sums):
         self, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, setting: Setting
     ) -> tuple[State, Info] | None:
         """One row after another by rank-one updates, and many small batches by a scan: compiled programs."""
-        if len(plan.rows) <= FEW or plan.rows.shape[1] > CHUNK:
-            return None
-        if not self.factor.likelihood.can_be_traced(rows.data[1]):
+        likelihood, (n_batches, size) = self.factor.likelihood, plan.rows.shape
+        largest = CHUNK if likelihood.is_closed(setting.power) else LARGEST_BY_SEARCH
+        if n_batches <= FEW or size > largest or not likelihood.can_be_traced(rows.data[1]):
             return None
         from cavity.factors.glm import rank_one
         from cavity.inference import scan

@@ -21,7 +21,14 @@ class Asked(NamedTuple):
 
     site: Line  # own-site estimates λ̂, zero where they are not valid
     valid: Array
-    log_scale: Array  # ℓ_α(c) + (A(c) − A(c + α λ̂))/α: what the site leaves out of the evidence
+
+
+class Scaled(NamedTuple):
+    """What rows ask for, with the scales of their sites."""
+
+    site: Line
+    valid: Array
+    log_scale: Array  # ℓ_α(c) + (A(c) − A(c + α λ̂))/α: what the site leaves out of the evidence, zero if not valid
 
 
 def tilts_of(likelihood: Any, y: Any, mean: Array, variance: Array, power: float) -> Tilt:
@@ -47,14 +54,19 @@ def without(site: Line, mean: Array, variance: Array, power: Any) -> tuple[Array
     return (mean - power * site.shift * variance) / remaining, variance / remaining, proper
 
 
-def ask(tilt: Tilt, mean: Array, variance: Array, proper: Array, power: float) -> Asked:
+def ask(tilt: Tilt, mean: Array, variance: Array, proper: Array) -> Asked:
     """Own-site estimates from the tilts of cavities with these marginals."""
     xp, site = namespace(mean, tilt.slope), line_site(tilt, mean)
-    finite = xp.isfinite(site.shift) & xp.isfinite(site.precision) & xp.isfinite(tilt.log_mean)
+    finite = xp.isfinite(site.shift + site.precision + tilt.log_mean)  # one that is not finite spoils the sum
     valid = proper & finite & (variance >= 0) & (tilt.shrinkage > 0)
-    clean = lambda leaf: xp.where(valid, leaf, 0.0)
-    log_scale = tilt.log_mean + log_removal(site, mean, variance, -power)
-    return Asked(Line(clean(site.shift), clean(site.precision)), valid, clean(log_scale))
+    return Asked(Line(xp.where(valid, site.shift, 0.0), xp.where(valid, site.precision, 0.0)), valid)
+
+
+def ask_with_scales(tilt: Tilt, mean: Array, variance: Array, proper: Array, power: float) -> Scaled:
+    """Own-site estimates with their scales, which only data that are remembered nowhere need."""
+    asked = ask(tilt, mean, variance, proper)
+    log_scale = tilt.log_mean + log_removal(asked.site, mean, variance, -power)
+    return Scaled(*asked, namespace(mean).where(asked.valid, log_scale, 0.0))
 
 
 def log_replacement(site: Line, mean: Array, variance: Array, power: float, present: Array) -> Array:

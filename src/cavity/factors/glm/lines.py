@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from cavity import linalg
 from cavity._array import is_jax, namespace
 from cavity.factors.glm import rows as rows_of
-from cavity.factors.glm.line import Asked, Line, ask, log_replacement, tilts_of, without
+from cavity.factors.glm.line import Asked, Line, ask, ask_with_scales, log_replacement, tilts_of, without
 from cavity.inference import memory
 from cavity.inference.contract import Found, Terms
 
@@ -62,7 +62,7 @@ def expand(like: Any, features: Any, weight: Any, site: Line) -> Any:
 
 def asked_of(likelihood: Any, y: Any, mean: Any, variance: Any, proper: Any, power: float) -> Asked:
     """What rows ask for in cavities with these marginals."""
-    return ask(tilts_of(likelihood, y, mean, variance, power), mean, variance, proper, power)
+    return ask(tilts_of(likelihood, y, mean, variance, power), mean, variance, proper)
 
 
 def estimates(likelihood: Any, q: Any, view: Seen, data: Any, weight: Any, power: float) -> Found:
@@ -71,6 +71,16 @@ def estimates(likelihood: Any, q: Any, view: Seen, data: Any, weight: Any, power
     mean, variance = view.marginals(features)
     asked = asked_of(likelihood, y, mean, variance, view.proper, power)
     return summed(q, features, asked, asked.site, weight)
+
+
+def estimates_with_scales(likelihood: Any, q: Any, view: Seen, data: Any, weight: Any, power: float) -> Found:
+    """Σ w λ̂ over rows of which nothing is remembered, and Σ w log s of the scales of their sites."""
+    features, y = data
+    mean, variance = view.marginals(features)
+    tilt = tilts_of(likelihood, y, mean, variance, power)
+    site, valid, log_scale = ask_with_scales(tilt, mean, variance, view.proper, power)
+    found = summed(q, features, Asked(site, valid), site, weight)
+    return found._replace(log_scale=(weight * log_scale).sum())
 
 
 def own_estimates(likelihood: Any, q: Any, view: Seen, sites: Line, data: Any, weight: Any, power: float) -> Found:
@@ -90,7 +100,7 @@ def summed(q: Any, features: Any, asked: Asked, site: Line, weight: Any) -> Foun
     skipped = xp.sum(~asked.valid & (weight > 0))
     safe = xp.all(used * site.precision >= 0)
     total = expand(q, features, used, site)
-    return Found(total, xp.sum(used), skipped, xp.sum(used * asked.log_scale), safe)
+    return Found(total, xp.sum(used), skipped, xp.zeros(()), safe)
 
 
 def terms(likelihood: Any, q: Any, view: Seen, here: Seen, data: Any, weight: Any, power: float) -> Terms:
@@ -125,7 +135,8 @@ def terms_of(
 def errors(likelihood: Any, view: Seen, here: Seen, data: Any, weight: Any, draws: Any, power: float) -> Any:
     """⟨r, T(θ)⟩ of every row at every draw: λ̂ is asked for without the shared site, λ̂ + r without λ̂."""
     features, y = data
-    asked = asked_of(likelihood, y, *(seen := view.marginals(features)), seen[1] >= 0, power)
+    mean, variance = view.marginals(features)
+    asked = asked_of(likelihood, y, mean, variance, variance >= 0, power)
     m, v, remains = without(asked.site, *here.marginals(features), power * memory.present(weight))
     again = asked_of(likelihood, y, m, v, remains & asked.valid, power)
     xp = namespace(m)

@@ -20,7 +20,8 @@ class InLines(Programs):
 
     def estimates(self, q: Any, site: Any, present: Any, data: Any, weight: Array, power: float) -> Found:
         view = lines.seen(lines.cavity_of(q, site, present, power), q, lines.needs_covariance(data[0], len(weight)))
-        return lines.estimates(self.factor.likelihood, q, view, data, weight, power)
+        of_rows = lines.estimates_with_scales if site is None else lines.estimates
+        return of_rows(self.factor.likelihood, q, view, data, weight, power)
 
     def terms(self, q: Any, site: Any, present: Any, data: Any, weight: Array, power: float) -> Terms:
         view = lines.seen(lines.cavity_of(q, site, present, power), q, True)

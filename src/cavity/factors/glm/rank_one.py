@@ -28,7 +28,7 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
-from cavity.factors.glm.line import Line, ask, without
+from cavity.factors.glm.line import Line, ask_with_scales, without
 from cavity.factors.glm.rows import times
 from cavity.inference import memory
 from cavity.inference.boundary import call
@@ -226,7 +226,7 @@ def visit_row(fixed: Fixed, moving: Moving, row: Any) -> tuple[Moving, Any]:
     mean, variance = offset + solved @ shift / scale, axis @ solved / (fixed.kept * scale)
     mean, variance, proper = without(old, mean, variance, fixed.power * memory.present(weight))
     tilt = fixed.likelihood.tilt(y, mean, variance, fixed.power)
-    asked = ask(tilt, mean, variance, proper, fixed.power)
+    asked = ask_with_scales(tilt, mean, variance, proper, fixed.power)
     change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
     # q stays proper while 1 + gain · wᵀSw > 0: otherwise the move is halved until it is, as the guard does
     quadratic = axis @ first

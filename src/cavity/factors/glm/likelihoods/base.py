@@ -35,6 +35,10 @@ class Likelihood(abc.ABC):
     def check(self, y: Any) -> Any:
         """The observations as float64, or a ValueError that names what is wrong."""
 
+    def is_closed(self, power: float) -> bool:
+        """Whether tilts at this power have a closed form, in place of quadrature."""
+        return False
+
     def can_be_traced(self, y: Any) -> bool:
         """Whether `tilt` is for JAX to trace; a user's function may be NumPy's alone."""
         return True

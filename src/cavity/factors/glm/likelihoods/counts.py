@@ -24,6 +24,9 @@ class Poisson(Likelihood):
 
     log_concave: ClassVar[bool] = True
 
+    def is_closed(self, power: float) -> bool:
+        return power == 0
+
     def log_kernel(self, y: Any, a: Any) -> Any:
         # y a − e^a about its mode, so that large counts do not cancel
         xp = namespace(y, a)

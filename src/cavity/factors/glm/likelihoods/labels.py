@@ -17,6 +17,9 @@ class Probit(Likelihood):
 
     log_concave: ClassVar[bool] = True
 
+    def is_closed(self, power: float) -> bool:
+        return power == 1
+
     def log_kernel(self, y: Any, a: Any) -> Any:
         return log_ndtr(y * a)
 

@@ -20,6 +20,9 @@ class GaussianNoise(Likelihood):
 
     log_concave: ClassVar[bool] = True
 
+    def is_closed(self, power: float) -> bool:
+        return True
+
     def log_kernel(self, y: Any, a: Any) -> Any:
         return -0.5 * (y - a) ** 2 / self.noise_variance
 

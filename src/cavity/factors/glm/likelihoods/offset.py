@@ -20,6 +20,12 @@ class Offset:
             raise ValueError("y must be a pair (y, offset) of observations and what is added to their activations.")
         return self.likelihood.check(y[0]), check_finite(y[1], "offset")
 
+    def is_closed(self, power: float) -> bool:
+        return self.likelihood.is_closed(power)
+
+    def can_be_traced(self, y: tuple[Any, Any]) -> bool:
+        return self.likelihood.can_be_traced(y[0])
+
     def log_lik(self, y: tuple[Any, Any], a: Any) -> Any:
         return self.likelihood.log_lik(y[0], a + y[1])
 
