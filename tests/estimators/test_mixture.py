@@ -3,6 +3,7 @@
 import dataclasses
 import pickle
 import warnings
+from functools import partial
 
 import jax
 import numpy as np
@@ -21,6 +22,7 @@ import cavity
 from cavity.estimators.algorithms import choose_for_mixture
 from cavity.estimators.mixture_posterior import MixturePosterior, inverse_trigamma
 from cavity.estimators.mixture_response import correction_of
+from cavity.inference.source import chunks
 from tests.registry import thinned
 
 RNG = np.random.default_rng(0)
@@ -361,7 +363,8 @@ def test_rows_beyond_all_numbers_have_a_component(fitted):
 
 def test_the_response_in_pieces_is_that_of_all_rows(monkeypatch, fitted):
     whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
-    monkeypatch.setattr("cavity.estimators.mixture_model.CHUNK", 50)
+    small = partial(chunks, size=50)
+    monkeypatch.setattr("cavity.estimators.mixture_response.chunks", small)
     parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
     np.testing.assert_allclose(parts.added, whole.added, rtol=1e-8, atol=1e-12)
 

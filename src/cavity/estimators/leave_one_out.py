@@ -5,11 +5,20 @@ from typing import Any
 import numpy as np
 
 from cavity.factors.glm.line import Line, ask, tilts_of, without
+from cavity.inference.source import Arrays, chunks
 
 SWEEPS = 50
 
 
 def own_cavities(
+    likelihood: Any, y: Any, mean: np.ndarray, variance: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of every activation without its row, from those under q; a chunk of rows at a time."""
+    found = [cavities_of_chunk(likelihood, *rows) for rows in chunks(Arrays.of((y, mean, variance, weight)))]
+    return np.concatenate([m for m, _ in found]), np.concatenate([v for _, v in found])
+
+
+def cavities_of_chunk(
     likelihood: Any, y: Any, mean: np.ndarray, variance: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every activation without its row, from those under q.

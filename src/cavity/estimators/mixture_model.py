@@ -1,7 +1,6 @@
 """The prior of a Gaussian mixture, the units it is fitted in, and where a fit begins."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +9,11 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
+from cavity.inference.source import Arrays, chunks, sample
 
 NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
 ROWS_FOR_KMEANS = 20_000
 STARTS = 4  # of k-means, which takes a small part of the time: one start often has two clusters in one
-CHUNK = 4096
 FARTHEST = 1e200  # spreads from the middle: what is farther away is impossible all the same, and stays a number
 
 
@@ -85,14 +84,9 @@ class Prior:
 def given_labels(prior: Product, Z: np.ndarray, labels: np.ndarray) -> Product:
     """The posterior if the assignments were known."""
     known, unit = prior, np.eye(len(prior["weights"].concentration))
-    for rows, names in zip(in_chunks(Z), in_chunks(labels), strict=True):
+    for rows, names in chunks(Arrays.of((Z, labels))):
         known = known + given_shares(prior, rows, unit[names])
     return known
-
-
-def in_chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Some rows at a time, so that what is formed of them does not grow with their number."""
-    return (rows[begin : begin + CHUNK] for begin in range(0, len(rows), CHUNK))
 
 
 def given_shares(prior: Product, Z: np.ndarray, share: np.ndarray) -> Product:
@@ -117,7 +111,9 @@ def first_labels(Z: np.ndarray, n_components: int, how: Any, rng: np.random.Rand
     distinct = len(np.unique(Z, axis=0)) if len(Z) < ROWS_FOR_KMEANS else n_components
     if how == "random" or distinct == 1:
         return rng.randint(n_components, size=len(Z))
-    chosen = Z if len(Z) <= ROWS_FOR_KMEANS else Z[rng.choice(len(Z), ROWS_FOR_KMEANS, replace=False)]
+    source = Arrays.of(Z)
+    chosen, _ = sample(source, ROWS_FOR_KMEANS, lambda n, k: rng.choice(n, k, replace=False))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than asked for: some begin empty
-        return KMeans(min(n_components, distinct), n_init=STARTS, random_state=rng).fit(chosen).predict(Z)
+        found = KMeans(min(n_components, distinct), n_init=STARTS, random_state=rng).fit(chosen)
+    return np.concatenate([found.predict(rows) for rows in chunks(source)])

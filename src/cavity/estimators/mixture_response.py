@@ -14,9 +14,10 @@ from scipy.linalg import block_diag, solve_triangular
 from scipy.special import digamma, polygamma
 
 from cavity.estimators.mixture_correction import Correction
-from cavity.estimators.mixture_model import given_shares, in_chunks
+from cavity.estimators.mixture_model import given_shares
 from cavity.estimators.mixture_posterior import MixturePosterior
 from cavity.families import Product
+from cavity.inference.source import Arrays, chunks
 
 CERTAIN = 1e-6  # what is left to other components by a row whose assignment is taken for known
 MOST_LOST = 0.99  # of what assignments would tell of a direction: beyond, a first-order answer says nothing
@@ -109,7 +110,7 @@ def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray) ->
     holds a part of what is not known already.
     """
     given, to_fit = prior, posterior.units.to_fit
-    for rows in in_chunks(X):
+    for rows in chunks(Arrays.of(X)):
         given = given + given_shares(prior, to_fit(rows), posterior.shares(rows))
     complete = MixturePosterior.of(given, posterior.units)
 
@@ -118,7 +119,7 @@ def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray) ->
         unsure = share.max(axis=1) < 1 - CERTAIN
         return unknown_assignments(complete, to_fit(rows[unsure]), share[unsure])
 
-    missing = np.asarray(sum(map(unknown, in_chunks(X))))
+    missing = np.asarray(sum(map(unknown, chunks(Arrays.of(X)))))
     try:
         total, lost = covariance_of(complete, missing)
         own, _ = covariance_of(posterior, np.zeros_like(missing))

@@ -18,8 +18,9 @@ from cavity.families.base import dot
 from cavity.inference import memory
 from cavity.inference.boundary import call, filled_up
 from cavity.inference.contract import Programs, Rows, Setting
+from cavity.inference.source import pieces
 from cavity.inference.update import State
-from cavity.inference.walk import Walk, chosen, pieces
+from cavity.inference.walk import Walk, chosen
 
 
 class Push(NamedTuple):

@@ -1,8 +1,12 @@
-"""Arrays in memory, the first source: one part, or several slices of the same arrays."""
+"""Sources of rows: arrays in memory are the first, in one part or in several. And their rows, some at a time."""
 
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cavity import _tree as tree
+from cavity.inference.contract import CHUNK
 
 
 class Slice(NamedTuple):
@@ -29,7 +33,7 @@ class Arrays(NamedTuple):
     @classmethod
     def of(cls, data: Any, n_parts: int = 1) -> "Arrays":
         """A tree of arrays with a row for each datum, in as many parts of nearly equal size."""
-        n = len(tree.leaves(data)[0])
+        n = tree.leaves(data)[0].shape[0]
         ends = [n * k // n_parts for k in range(n_parts + 1)]
         return cls(tuple(Slice(data, ends[k], ends[k + 1]) for k in range(n_parts)))
 
@@ -37,3 +41,35 @@ class Arrays(NamedTuple):
 def n_rows(source: Any) -> int:
     """Rows of all parts, from what is known without reading them."""
     return sum(part.n_rows for part in source.parts)
+
+
+def pieces(which: Any, n_rows: int, size: int) -> list[Any]:
+    """Rows of a part in chunks of `size`, the last one shorter: a slice of all rows, or an array of their numbers.
+
+    The bounds depend on nothing else.
+    """
+    if isinstance(which, slice):
+        return [slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
+    return [which[begin : begin + size] for begin in range(0, len(which), size)]
+
+
+def chunks(source: Any, size: int = CHUNK) -> Iterator[Any]:
+    """All rows of a source, some at a time: what is formed of them does not grow with their number."""
+    for part in source.parts:
+        rows = part.read()
+        for piece in pieces(slice(None), part.n_rows, size):
+            yield tree.map(lambda leaf, piece=piece: leaf[piece], rows)
+
+
+def sample(source: Any, at_most: int, draw: Callable[[int, int], np.ndarray]) -> tuple[Any, np.ndarray]:
+    """At most so many rows, and which they are; `draw(n, k)` chooses k of n where there are more."""
+    n = n_rows(source)
+    chosen = np.arange(n) if n <= at_most else draw(n, at_most)
+    begin, found = 0, []
+    for part in source.parts:
+        here = chosen[(chosen >= begin) & (chosen < begin + part.n_rows)] - begin
+        found.append(tree.map(lambda leaf, here=here: leaf[here], part.read()))
+        begin += part.n_rows
+    if len(found) == 1:
+        return found[0], chosen
+    return tree.map(lambda *leaves: np.concatenate(leaves), *found), np.sort(chosen)

@@ -19,6 +19,7 @@ from cavity.inference import memory
 from cavity.inference.contract import Found, Rows, Setting, Terms
 from cavity.inference.order import Plan
 from cavity.inference.problem import Problem
+from cavity.inference.source import pieces
 from cavity.inference.threads import Threads, one_blas_thread
 from cavity.inference.update import NOTHING, Info, State, update, update_own
 
@@ -160,13 +161,6 @@ class Walk:
                 self.over_chunks(lambda chunk: self.sums.errors(view, chunk, draws, setting), self.rows(number))
             )
         return np.concatenate(each)
-
-
-def pieces(which: Which, n_rows: int, size: int) -> list[Which]:
-    """Rows in chunks of `size`, the last one shorter; the bounds depend on nothing else."""
-    if isinstance(which, slice):
-        return [slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
-    return [which[begin : begin + size] for begin in range(0, len(which), size)]
 
 
 def chosen(rows: Rows, which: Which) -> Rows:
