@@ -24,8 +24,12 @@ T = TypeVar("T")
 
 def dot(left: Any, right: Any) -> Array:
     """⟨η, T⟩: the inner product of two pytrees of equal structure."""
-    terms = _tree.map(lambda a, b: namespace(a, b).sum(a * b), left, right)
-    return sum(_tree.leaves(terms), start=0.0)
+    return sum(_tree.leaves(_tree.map(inner, left, right)), start=0.0)
+
+
+def inner(left: Any, right: Any) -> Array:
+    """Σ a b over all entries of two arrays; on the host without an array of products."""
+    return (left * right).sum() if is_jax(left, right) else np.vdot(left, right)
 
 
 def total_of_logs(logs: Any, axis: int | None = None) -> Array:
@@ -82,6 +86,11 @@ class ExpFamily(abc.ABC):
         import jax
 
         return jax.grad(lambda eta: eta.log_partition())(self)
+
+    @in_float64
+    def expected(self, direction: Self) -> Array:
+        """⟨direction, E_q[T]⟩."""
+        return dot(direction, self.moments())
 
     @in_float64
     def moments_along(self, direction: Self) -> Self:
@@ -146,6 +155,11 @@ class ExpFamily(abc.ABC):
         import jax
 
         return self.sample(jax.random.key(rng.integers(2**63)), shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: what was read of them is read again."""
+        fields = NODES[type(self)]
+        return {name: getattr(self, name) for name in (*fields.children, *fields.static)}
 
     # -- arithmetic on η -------------------------------------------------------------------------------------
     # `operator` rather than `jnp`: NumPy leaves stay NumPy float64 outside the precision scope.

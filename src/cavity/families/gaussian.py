@@ -6,11 +6,12 @@ from typing import Any, Self
 import numpy as np
 
 from cavity import linalg
-from cavity._array import Array, namespace
+from cavity._array import Array, is_jax, namespace
 from cavity._checks import as_numbers, check_positive, is_integer
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, as_array, check_alike, family
+from cavity.families.base import ExpFamily, as_array, check_alike, family, inner
 from cavity.families.gaps import triangle_gap
+from cavity.families.precision_reads import Reads
 
 LOG_2_PI = math.log(2 * math.pi)
 
@@ -56,13 +57,23 @@ class Gaussian(ExpFamily):
     @in_float64
     def mean(self) -> Array:
         """E[θ]."""
-        return linalg.solve(linalg.cholesky(self.precision), self.shift)
+        return self.reads().mean
 
     @property
     @in_float64
     def covariance(self) -> Array:
         """Cov[θ]."""
-        return linalg.inverse(linalg.cholesky(self.precision))
+        return self.reads().covariance
+
+    def reads(self) -> Reads:
+        """What is read of the precision: of arrays of NumPy once; of JAX's each time, where its compiler sees to that."""
+        if is_jax(self.shift, self.precision):
+            return Reads(self.shift, self.precision)
+        known = self.__dict__.get("_reads")
+        if known is None:
+            known = Reads(self.shift, self.precision)
+            object.__setattr__(self, "_reads", known)
+        return known
 
     @property
     @in_float64
@@ -73,15 +84,20 @@ class Gaussian(ExpFamily):
 
     @in_float64
     def log_partition(self) -> Array:
-        chol = linalg.cholesky(self.precision)
-        half = linalg.solve_triangular(chol, self.shift[..., None])
-        return 0.5 * (half**2).sum() - 0.5 * linalg.logdet(chol).sum() + 0.5 * self.shift.size * LOG_2_PI
+        reads = self.reads()
+        return 0.5 * ((self.shift * reads.mean).sum() - reads.logdet.sum() + self.shift.size * LOG_2_PI)
 
     @in_float64
     def moments(self) -> Self:
-        chol = linalg.cholesky(self.precision)
-        mean = linalg.solve(chol, self.shift)
-        return type(self)(mean, -0.5 * (linalg.inverse(chol) + linalg.outer(mean)))
+        reads = self.reads()
+        return type(self)(reads.mean, -0.5 * (reads.covariance + linalg.outer(reads.mean)))
+
+    @in_float64
+    def expected(self, direction: Self) -> Array:
+        # ⟨s', μ⟩ − ½ tr Λ' (Σ + μμᵀ), without the matrix of second moments
+        reads = self.reads()
+        along = direction.shift - 0.5 * times(direction.precision, reads.mean)
+        return (along * reads.mean).sum() - 0.5 * inner(direction.precision, reads.covariance)
 
     @in_float64
     def moments_along(self, direction: Self) -> Self:
@@ -101,40 +117,41 @@ class Gaussian(ExpFamily):
 
     @in_float64
     def entropy(self) -> Array:
-        return 0.5 * self.shift.size * (LOG_2_PI + 1) - 0.5 * linalg.logdet(linalg.cholesky(self.precision)).sum()
+        return 0.5 * (self.shift.size * (LOG_2_PI + 1) - self.reads().logdet.sum())
 
     @in_float64
     def kl(self, other: Self) -> Array:
         check_alike(self, other)
         # ½ [tr(Λ'Σ) − D + log|Λ| − log|Λ'| + (μ − μ')ᵀ Λ' (μ − μ')], by Cholesky: A(η) of large data sets would cancel.
-        chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
+        chol, chol_other = self.reads().chol, other.reads().chol
         ratio = linalg.solve_triangular(chol, chol_other)  # Λ'Σ = (L⁻¹L')(L⁻¹L')ᵀ
-        step = linalg.solve(chol, self.shift) - linalg.solve(chol_other, other.shift)
+        step = self.reads().mean - other.reads().mean
         return 0.5 * (triangle_gap(ratio).sum() + (over(step, chol_other) ** 2).sum())
 
     @in_float64
     def distance(self, other: Self) -> Array:
         check_alike(self, other)
         # ⟨Δη, Δμ⟩ in central moments: raw second moments cancel when the mean is many sds from the origin.
-        chol, chol_other = linalg.cholesky(self.precision), linalg.cholesky(other.precision)
-        step = linalg.solve(chol, self.shift) - linalg.solve(chol_other, other.shift)
-        change = linalg.inverse(chol_other) - linalg.inverse(chol)
-        spread = ((self.precision - other.precision) * change).sum()
-        square = 0.5 * spread + 0.5 * (step * times(self.precision + other.precision, step)).sum()
+        reads, reads_other = self.reads(), other.reads()
+        step = reads.mean - reads_other.mean
+        spread = inner(self.precision - other.precision, reads_other.covariance - reads.covariance)
+        square = 0.5 * spread + 0.5 * (step * (times(self.precision, step) + times(other.precision, step))).sum()
         xp = namespace(square)
         return xp.sqrt(xp.maximum(square, 0.0))
 
     @in_float64
     def log_prob(self, theta: Array) -> Array:
         # about the mean: ⟨η, T(θ)⟩ − A(η) would cancel when it is many sds from the origin
-        chol = linalg.cholesky(self.precision)
-        step = as_array(theta) - linalg.solve(chol, self.shift)
+        reads = self.reads()
+        chol, step = reads.chol, as_array(theta) - reads.mean
         square = (over(step, chol) ** 2).sum(axis=tuple(range(-self.shift.ndim, 0)))
-        return 0.5 * (linalg.logdet(chol).sum() - square - self.shift.size * LOG_2_PI)
+        return 0.5 * (reads.logdet.sum() - square - self.shift.size * LOG_2_PI)
 
     @in_float64
     def is_proper(self) -> Array:
         xp = namespace(self.shift, self.precision)
+        if xp is np:
+            return np.all(np.isfinite(self.reads().logdet)) & np.all(np.isfinite(self.shift))
         return xp.all(linalg.is_positive_definite(self.precision)) & xp.all(xp.isfinite(self.shift))
 
     @in_float64

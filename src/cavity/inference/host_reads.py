@@ -23,7 +23,7 @@ def entropy(q: Any) -> Any:
 
 def along(new: Any, old: Any, q: Any) -> Any:
     """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
-    return dot(new - old, q.moments())
+    return q.expected(new - old)
 
 
 def log_partition(q: Any) -> Any:
@@ -32,7 +32,7 @@ def log_partition(q: Any) -> Any:
 
 def rise(q: Any, to: Any) -> Any:
     """⟨η' − η, E_q[T]⟩: by how much A rises from q, to first order."""
-    return dot(to - q, q.moments())
+    return q.expected(to - q)
 
 
 def products(q: Any, moves: Any) -> np.ndarray:

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from cavity.families.base import dot
 from cavity.inference.boundary import call
 
 
@@ -42,7 +41,7 @@ def entropy(q: Any) -> Array:
 @compiled
 def along(new: Any, old: Any, q: Any) -> Array:
     """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
-    return dot(new - old, q.moments())
+    return q.expected(new - old)
 
 
 @compiled
@@ -53,7 +52,7 @@ def log_partition(q: Any) -> Array:
 @compiled
 def rise(q: Any, to: Any) -> Array:
     """⟨η' − η, E_q[T]⟩: by how much A rises from q, to first order."""
-    return dot(to - q, q.moments())
+    return q.expected(to - q)
 
 
 @compiled

@@ -170,10 +170,10 @@ def chosen(rows: Rows, which: Which) -> Rows:
 
 
 def joined(a: Found, b: Found) -> Found:
-    """What two lots of rows ask for together."""
+    """What two lots of rows ask for together; the sums of the first are added to in place."""
     both = lambda x, y: tree.map(lambda *leaves: np.concatenate(leaves), x, y)
     return Found(
-        a.total + b.total,
+        tree.map(added, a.total, b.total),
         a.weight + b.weight,
         a.skipped + b.skipped,
         a.log_scale + b.log_scale,
@@ -198,6 +198,11 @@ def keep_beside(state: State, number: int, which: Which, found: Found) -> None:
     """Keep what the factor wants to find with its rows at the next visit."""
     if state.beside is not None:
         tree.map(lambda stack, leaf: stack.__setitem__(which, leaf), state.beside[number], found.beside)
+
+
+def added(a: Any, b: Any) -> Any:
+    """a + b, in the place of a where that is an array."""
+    return np.add(a, b, out=a) if isinstance(a, np.ndarray) and a.flags.writeable else a + b
 
 
 def add_in_place(stack: np.ndarray, change: np.ndarray) -> None:

@@ -31,7 +31,9 @@ def blas() -> Any:
 
 def symmetric(matrix: Array) -> Array:
     """(M + Mᵀ)/2 over the last two axes."""
-    return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
+    twice = matrix + np.swapaxes(matrix, -1, -2)
+    twice *= 0.5
+    return twice
 
 
 def cholesky(matrix: Array) -> Array:

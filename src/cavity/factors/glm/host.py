@@ -9,7 +9,7 @@ import numpy as np
 from cavity.factors.glm import lines
 from cavity.factors.glm.line import Line
 from cavity.factors.glm.lines import Seen
-from cavity.factors.glm.rows import chunk_size
+from cavity.factors.glm.rows import SparseRows, chunk_size
 from cavity.inference.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State
@@ -51,12 +51,12 @@ class View:
 class OnHost(Sums):
     """Rows of X whose sites lie along them."""
 
-    in_threads = True
-
     def __init__(self, factor: Any, prior: Any, features: Any) -> None:
         self.factor, self.prior, self.chunk = factor, prior, chunk_size(features)
         self.features = features[:1]  # for what all rows have in common
         self.small_matrices = features.shape[1] <= SMALL
+        # sparse rows of many columns: each thread would hold a matrix larger than its rows
+        self.in_threads = self.small_matrices or not isinstance(features, SparseRows)
 
     def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
         by_covariance = lines.needs_covariance(self.features, n_rows)

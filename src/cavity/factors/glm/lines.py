@@ -6,6 +6,8 @@ Xᵀ diag(w τ) X, and what rows see of q is another, X Σ. Written once, for th
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cavity import linalg
 from cavity._array import is_jax, namespace
 from cavity.factors.glm import rows as rows_of
@@ -18,8 +20,8 @@ class Seen(NamedTuple):
     """A Gaussian as rows see it: its mean, and its covariance or a factor of its precision."""
 
     mean: Any
-    covariance: Any  # None where rows are so few beside the features that solves are cheaper
-    chol: Any
+    covariance: Any  # None where rows are so few beside the features that solves are cheaper:
+    chol: Any  # then the factor, and otherwise None
     proper: Any  # whether it is that of a proper distribution
 
     def marginals(self, features: Any) -> tuple[Any, Any]:
@@ -32,16 +34,19 @@ class Seen(NamedTuple):
 
 def seen(cavity: Any, q: Any, by_covariance: bool) -> Seen:
     """A cavity as rows see it; q in its place where it is improper."""
-    chol = linalg.cholesky(cavity.precision)
-    xp = namespace(chol)
-    proper = xp.all(xp.isfinite(chol))
-    if is_jax(chol):
-        import jax
+    if not is_jax(cavity.precision):
+        is_proper = bool(np.isfinite(cavity.reads().logdet))
+        reads = (cavity if is_proper else type(q)(cavity.shift, q.precision)).reads()
+        return Seen(
+            reads.mean, reads.covariance if by_covariance else None, None if by_covariance else reads.chol, is_proper
+        )
+    import jax
 
-        chol = jax.lax.cond(proper, lambda: chol, lambda: linalg.cholesky(q.precision))
-    elif not proper:
-        chol = linalg.cholesky(q.precision)
-    return Seen(linalg.solve(chol, cavity.shift), linalg.inverse(chol) if by_covariance else None, chol, proper)
+    chol = linalg.cholesky(cavity.precision)
+    proper = jax.numpy.all(jax.numpy.isfinite(chol))
+    chol = jax.lax.cond(proper, lambda: chol, lambda: linalg.cholesky(q.precision))
+    mean = linalg.solve(chol, cavity.shift)
+    return Seen(mean, linalg.inverse(chol), None, proper) if by_covariance else Seen(mean, None, chol, proper)
 
 
 def cavity_of(q: Any, site: Any, present: Any, power: float) -> Any:

@@ -15,6 +15,7 @@ from cavity._pytree import pytree
 from cavity.inference.contract import CHUNK
 
 WORK = 4_000_000  # numbers in the largest work array over a chunk of sparse rows
+SPARSE_CHUNK = 8 * CHUNK  # rows: each chunk gives a matrix of the columns squared, which may cost more than its rows
 FEW = 15  # a scattered product costs about as much as this many in a matrix product, squared
 
 
@@ -79,8 +80,7 @@ def chunk_size(rows: Any) -> int:
     """How many rows at a time keep work arrays small; it depends on the columns alone."""
     if not isinstance(rows, SparseRows):
         return CHUNK
-    per_row = rows.n_columns if rows.is_wide else rows.values.shape[-1] ** 2
-    return int(np.clip(WORK // per_row, 1, CHUNK))
+    return int(np.clip(WORK // rows.n_columns, 1, CHUNK)) if rows.is_wide else SPARSE_CHUNK
 
 
 def times(rows: Any, matrix: Array) -> Array:
@@ -100,6 +100,15 @@ def quadratic(rows: Any, matrix: Array) -> Array:
         return namespace(rows, matrix).einsum("...i,...i->...", rows @ matrix, rows)
     if rows.is_wide:
         return quadratic(rows.dense(), matrix)
+    if is_jax(rows.values, matrix):
+        return quadratic_by_entries(rows, matrix)
+    size = max(WORK // rows.values.shape[-1] ** 2, 1)
+    each = [quadratic_by_entries(rows[begin : begin + size], matrix) for begin in range(0, len(rows), size)]
+    return np.concatenate(each)
+
+
+def quadratic_by_entries(rows: SparseRows, matrix: Array) -> Array:
+    """xᵀ B x for every row, from the entries of B in the rows and columns where x has entries."""
     block = matrix[rows.indices[..., :, None], rows.indices[..., None, :]]
     return namespace(block).einsum("...i,...ij,...j->...", rows.values, block, rows.values, optimize=True)
 
