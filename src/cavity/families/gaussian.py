@@ -66,7 +66,7 @@ class Gaussian(ExpFamily):
         return self.reads().covariance
 
     def reads(self) -> Reads:
-        """What is read of the precision: of arrays of NumPy once; of JAX's each time, where its compiler sees to that."""
+        """What is read of the precision: of arrays of NumPy once; of JAX's each time, which its compiler sees to."""
         if is_jax(self.shift, self.precision):
             return Reads(self.shift, self.precision)
         known = self.__dict__.get("_reads")
