@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
+from cavity.inference.contract import Family, Sites
 from cavity.inference.measure import inner_products
 
 DEPTH = 4  # sweeps that are combined
@@ -22,18 +23,18 @@ MOST_NUMBERS = 4_000_000  # in the sites of a sweep: larger ones are not kept
 class Past(NamedTuple):
     """A sweep that may be combined with others."""
 
-    sites: Any  # g(λ)
-    move: Any  # of q
+    sites: Sites  # g(λ)
+    move: Family  # of q
 
 
-def noted(past: tuple[Past, ...], sites: Any, move: Any) -> tuple[Past, ...]:
+def noted(past: tuple[Past, ...], sites: Sites, move: Family) -> tuple[Past, ...]:
     """The last sweeps, with the sites that one more ended with, and by how much it moved q."""
     if sum(leaf.size for leaf in tree.leaves(sites)) > MOST_NUMBERS:
         return past
     return (*past[1 - DEPTH :], Past(sites, move))
 
 
-def proposed(past: tuple[Past, ...], q: Any) -> Any:
+def proposed(past: tuple[Past, ...], q: Family) -> Any:
     """Sites nearer to the fixed point, or None while there is too little to go by."""
     if len(past) < 2:
         return None

@@ -6,10 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from cavity._array import Array
+
 BLOCK = 128  # rows at a time: what is formed for each of them stays in the cache
 
 
-def over_blocks(function: Callable[..., Any], weight: Any, *stacks: Any, size: int = BLOCK) -> Any:
+def over_blocks(function: Callable[..., Any], weight: Array, *stacks: Any, size: int = BLOCK) -> Any:
     """`function(weight, *stacks)` of blocks of rows, which returns a pair: what is added up, and what is joined.
 
     A block without weight takes no time: a chunk that is not full costs no more than its rows. Truth values are joined

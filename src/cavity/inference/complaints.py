@@ -1,11 +1,10 @@
 """What a careful person would say about a fit: the warnings."""
 
-from typing import Any
-
 import numpy as np
 
 from cavity import _tree as tree
 from cavity.families.base import is_shape
+from cavity.inference.contract import Family
 from cavity.inference.evidence import Evidence
 from cavity.inference.problem import Problem
 from cavity.inference.result import CollapseWarning, ConvergenceWarning, History
@@ -86,7 +85,7 @@ def of_collapse(history: History, problem: Problem) -> Complaint | None:
     )
 
 
-def n_parameters(prior: Any) -> int:
+def n_parameters(prior: Family) -> int:
     """How many numbers θ has."""
     shapes = tree.leaves(prior.event_shape(), is_leaf=is_shape)
     return int(sum(np.prod(shape, dtype=int) for shape in shapes))

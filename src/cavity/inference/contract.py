@@ -7,10 +7,13 @@ the update is made of sums.
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
+Tree: TypeAlias = Any  # arrays in tuples, dicts and the like: data, draws
+Member: TypeAlias = Any  # of an exponential family: what `Family` says of it
+Sites: TypeAlias = Any  # λ of one slot, or a stack of them: natural parameters, or as a factor keeps own sites
 CHUNK = 2048  # rows: enough for matrix products at full speed, few enough for work arrays to stay in the cache
 
 
@@ -30,6 +33,15 @@ class Family(Protocol):
     def is_proper(self) -> Any:
         """Whether η is finite and in the domain of A."""
 
+    def moments_along(self, direction: Any) -> Any:
+        """∇²A(η) times a direction of η."""
+
+    def expected(self, direction: Any) -> Any:
+        """⟨direction, E[T]⟩."""
+
+    def has_host_form(self) -> bool:
+        """Whether methods compute with NumPy where all numbers are NumPy's; otherwise the engine compiles them."""
+
     def entropy(self) -> Any:
         """−E[log q]."""
 
@@ -42,8 +54,8 @@ class Family(Protocol):
     def event_shape(self) -> Any:
         """The shape of θ, or a tree of shapes."""
 
-    def draw(self, key: Any) -> Any:
-        """One draw of θ with a key of JAX."""
+    def sample(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """Draws of θ, stacked; the key may be an integer."""
 
     def __add__(self, other: Self) -> Self: ...
 
@@ -60,25 +72,25 @@ class Factor(Protocol):
     whose leaves are its hyper-parameters.
     """
 
-    def check(self, prior: Any, data: Any) -> Any:
+    def check(self, prior: Member, data: Tree) -> Any:
         """The user's data as a tree of float64 arrays with a row for each datum, or a ValueError."""
 
-    def log_mean(self, q: Any, datum: Any, power: float) -> Any:
+    def log_mean(self, q: Member, datum: Tree, power: float) -> Any:
         """ℓ_α(q) of one datum; E_q[log p(x|θ)] at power 0. A JAX function."""
 
-    def estimate(self, cavity: Any, datum: Any, power: float) -> tuple[Any, Any]:
+    def estimate(self, cavity: Member, datum: Tree, power: float) -> tuple[Any, Any]:
         """The own site λ̂ = (proj[c pᵅ] − c)/α of one datum, and ℓ_α(c). A JAX function."""
 
-    def proper_parts(self, q: Any, of: Any) -> Any:
+    def proper_parts(self, q: Member, of: Any) -> Any:
         """Which numbers of q, made of another proper one, belong to a proper distribution: a tree of truth values."""
 
     def smooth(self) -> Any:
         """The factor with estimates that JAX can differentiate in reverse: itself, unless they are found by search."""
 
-    def simplify(self, prior: Any, data: Any) -> "tuple[Any, Any, Callable[[Any], Any] | None]":
+    def simplify(self, prior: Member, data: Tree) -> "tuple[Any, Any, Callable[[Any], Any] | None]":
         """Prior and data of the same problem in fewer dimensions, and what lifts a site back; None for as it is."""
 
-    def sums(self, prior: Any, data: Any, algorithm: Any) -> "Sums | None":
+    def sums(self, prior: Member, data: Tree, algorithm: Any) -> "Sums | None":
         """How chunks are summed where that is not left to automatic differentiation, or None."""
 
 
@@ -92,34 +104,34 @@ class Programs(abc.ABC):
     factor: Any
 
     @abc.abstractmethod
-    def estimates(self, q: Any, site: Any, present: Any, data: Any, weight: Any, power: float) -> "Found":
+    def estimates(self, q: Member, site: Sites, present: Any, data: Tree, weight: Any, power: float) -> "Found":
         """Σ w λ̂ over rows that share a site, of which q holds the part `present`.
 
         Without a site (None) nothing is removed before tilting, and `log_scale` must be filled in.
         """
 
     @abc.abstractmethod
-    def terms(self, q: Any, site: Any, present: Any, data: Any, weight: Any, power: float) -> "Terms":
+    def terms(self, q: Member, site: Sites, present: Any, data: Tree, weight: Any, power: float) -> "Terms":
         """What rows that share a site add to the closing evidence."""
 
     @abc.abstractmethod
-    def errors(self, q: Any, site: Any, present: Any, data: Any, weight: Any, draws: Any, power: float) -> Any:
+    def errors(self, q: Member, site: Sites, present: Any, data: Tree, weight: Any, draws: Tree, power: float) -> Any:
         """⟨r, T(θ)⟩ of every row at every draw, with r what sharing the site costs it."""
 
     @abc.abstractmethod
-    def own_site(self, prior: Any) -> Any:
+    def own_site(self, prior: Member) -> Any:
         """A site of one row that says nothing, in the form in which own sites are kept."""
 
     @abc.abstractmethod
-    def own_total(self, prior: Any, sites: Any, data: Any, weight: Any) -> Any:
+    def own_total(self, prior: Member, sites: Sites, data: Tree, weight: Any) -> Any:
         """Σ w λ of own sites, as natural parameters."""
 
     @abc.abstractmethod
-    def own_estimates(self, q: Any, sites: Any, data: Any, weight: Any, power: float) -> "Found":
+    def own_estimates(self, q: Member, sites: Sites, data: Tree, weight: Any, power: float) -> "Found":
         """Σ w (λ̂ − λ) over rows with sites of their own, and the change of each."""
 
     @abc.abstractmethod
-    def own_terms(self, q: Any, sites: Any, data: Any, weight: Any, power: float) -> "Terms":
+    def own_terms(self, q: Member, sites: Sites, data: Tree, weight: Any, power: float) -> "Terms":
         """What rows with sites of their own add to the closing evidence."""
 
     @abc.abstractmethod
@@ -150,9 +162,9 @@ class Terms(NamedTuple):
 class Rows(NamedTuple):
     """A chunk: some rows, in memory."""
 
-    data: Any  # a tree of arrays
+    data: Tree  # a tree of arrays
     weight: np.ndarray
-    sites: Any = None  # their own sites, stacked
+    sites: Sites = None  # their own sites, stacked
     number: Any = None  # which rows of the data they are
     beside: Any = None  # what the factor kept with them
 
@@ -196,7 +208,7 @@ class Sums(abc.ABC):
     scores = False  # whether `Info.score` is filled in
 
     @abc.abstractmethod
-    def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> Any:
+    def view(self, q: Member, site: Sites, present: float, power: float, n_rows: int) -> Any:
         """q, and a shared site of which q holds the part `present`: one, unless the data of the site weigh less.
 
         `n_rows` is how many rows will see it.
@@ -234,16 +246,16 @@ class Sums(abc.ABC):
         """The sums of another factor of the same kind."""
 
     @abc.abstractmethod
-    def errors(self, view: Any, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
+    def errors(self, view: Any, rows: Rows, draws: Tree, setting: Setting) -> np.ndarray:
         """⟨r, T(θ)⟩ of every row at every draw, with r what sharing the site costs it: see `grouping`."""
 
     # -- what a factor may do otherwise than others ------------------------------------------------------------------
 
-    def begin(self, prior: Any, slots: Any, sizes: list[int], seed: int) -> Any:
+    def begin(self, prior: Member, slots: Any, sizes: list[int], seed: int) -> Any:
         """The state before the first sweep, or None for q equal to the prior and sites that say nothing."""
         return None
 
-    def taken_over(self, state: Any, sites: Any) -> Any:
+    def taken_over(self, state: Any, sites: Sites) -> Any:
         """A state with other sites."""
         return state._replace(sites=sites)
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.inference.contract import Setting
+from cavity.inference.contract import Family, Setting
 from cavity.inference.measure import reads_of
 from cavity.inference.update import State
 from cavity.inference.walk import Walk
@@ -34,7 +34,7 @@ def log_evidence(walk: Walk, state: State, power: float, seed: int = 0) -> Evide
     return closed(state.prior, state.q, terms, power)
 
 
-def closed(prior: Any, q: Any, terms: Any, power: float) -> Evidence:
+def closed(prior: Family, q: Family, terms: Any, power: float) -> Evidence:
     """log Z from its sums over the data."""
     reads, q_hat = reads_of(q), prior + terms.own_sites
     here = float(reads.log_partition(q))

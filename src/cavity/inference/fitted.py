@@ -7,6 +7,7 @@ import numpy as np
 from cavity import _tree as tree
 from cavity._precision import to_numpy
 from cavity._warnings import warn
+from cavity.inference.contract import Factor
 from cavity.inference.evidence import log_evidence
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import derived
@@ -25,7 +26,7 @@ class Fitted:
     def __init__(self, walk: Walk, state: State, algorithm: Algorithm, seed: int) -> None:
         self.walk, self.state, self.algorithm, self.seed = Walk(walk.problem, Threads(1)), state, algorithm, seed
 
-    def evidence_with(self, factor: Any) -> float:
+    def evidence_with(self, factor: Factor) -> float:
         """log Z of another likelihood of the same kind, with the sites as they are."""
         self._refuse_without_sites("evidence_with")
         problem = self.walk.problem

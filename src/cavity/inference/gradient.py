@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator, gmres
 from cavity.families.base import dot
 from cavity.inference import memory
 from cavity.inference.boundary import call, filled_up
-from cavity.inference.contract import Programs, Rows, Setting
+from cavity.inference.contract import Factor, Family, Programs, Rows, Setting, Sites
 from cavity.inference.source import pieces
 from cavity.inference.update import State
 from cavity.inference.walk import Walk, chosen
@@ -26,9 +26,9 @@ from cavity.inference.walk import Walk, chosen
 class Push(NamedTuple):
     """What chunks answer: cotangents of q, of the factor, and of sites (a stack over slots, or one for each part)."""
 
-    q: Any
-    factor: Any
-    sites: Any
+    q: Family
+    factor: Factor
+    sites: Sites
 
 
 def gradient(walk: Walk, state: State, power: float) -> tuple[tuple[Any, Any], float]:
@@ -132,7 +132,7 @@ class Fold:
         short = lambda leaf: np.pad(leaf[piece], [(0, size - len(leaf[piece]))] + [(0, 0)] * (leaf.ndim - 1))
         return jax.tree.map(short, cotangent[number])
 
-    def add_sites(self, of_sites: Any, slot: int, number: int, piece: Any, sites: Any) -> None:
+    def add_sites(self, of_sites: Any, slot: int, number: int, piece: Any, sites: Sites) -> None:
         if self.walk.slots.own:
             add = lambda stack, leaf: stack.__setitem__(piece, stack[piece] + leaf[: len(stack[piece])])
             jax.tree.map(add, of_sites[number], sites)
@@ -156,10 +156,10 @@ class Fold:
 
 
 @partial(jax.jit, static_argnames="power")
-def outer_slopes(prior: Any, q: Any, rebuilt: Any, power: float) -> tuple[Any, Any, Any]:
+def outer_slopes(prior: Family, q: Family, rebuilt: Any, power: float) -> tuple[Any, Any, Any]:
     """Slopes of R(q̂, q) − A(λ₀) by q̂, q and λ₀, where R is A(q̂), or its first order around q at power 0."""
 
-    def value(rebuilt: Any, q: Any, prior: Any) -> Array:
+    def value(rebuilt: Any, q: Family, prior: Family) -> Array:
         high = q.log_partition() + dot(rebuilt - q, q.moments()) if power == 0 else rebuilt.log_partition()
         return high - prior.log_partition()
 
@@ -168,11 +168,18 @@ def outer_slopes(prior: Any, q: Any, rebuilt: Any, power: float) -> tuple[Any, A
 
 @partial(jax.jit, static_argnames="power")
 def answer_of_terms(
-    programs: Programs, factor: Any, q: Any, site: Any, present: Any, rows: Rows, by_rebuilt: Any, power: float
+    programs: Programs,
+    factor: Factor,
+    q: Family,
+    site: Sites,
+    present: Array,
+    rows: Rows,
+    by_rebuilt: Any,
+    power: float,
 ) -> tuple[Any, Any, Any]:
     """Slopes of a chunk's terms and, in the direction of q̂, of its own sites: by q, factor and site."""
 
-    def value(q: Any, factor: Any, site: Any) -> Array:
+    def value(q: Family, factor: Factor, site: Sites) -> Array:
         sums = programs.with_factor(factor.smooth())
         if rows.sites is None:
             terms = sums.terms(q, site, present, rows.data, rows.weight, power)
@@ -189,11 +196,11 @@ def answer_of_terms(
 
 @partial(jax.jit, static_argnames="power")
 def answer_of_estimates(
-    programs: Programs, factor: Any, q: Any, site: Any, present: Any, rows: Rows, cotangent: Any, power: float
+    programs: Programs, factor: Factor, q: Family, site: Sites, present: Array, rows: Rows, cotangent: Any, power: float
 ) -> tuple[Any, Any, Any]:
     """Slopes of a chunk's estimates in the direction of a cotangent: by q, factor and site."""
 
-    def value(q: Any, factor: Any, site: Any) -> Array:
+    def value(q: Family, factor: Factor, site: Sites) -> Array:
         sums = programs.with_factor(factor.smooth())
         if rows.sites is None:
             return dot(sums.estimates(q, site, present, rows.data, rows.weight, power).total, cotangent)
@@ -204,7 +211,7 @@ def answer_of_estimates(
 
 
 @jax.jit
-def answer_of_total(programs: Programs, prior: Any, rows: Rows, by_q: Any) -> Any:
+def answer_of_total(programs: Programs, prior: Family, rows: Rows, by_q: Any) -> Any:
     """The slope of a chunk's Σ w λ in the direction of a cotangent of q, by its own sites."""
     total = lambda sites: dot(programs.own_total(prior, sites, rows.data, rows.weight), by_q)
     return jax.grad(total)(rows.sites)

@@ -18,7 +18,7 @@ from cavity import _tree as tree
 from cavity.families.base import dot, is_family
 from cavity.families.product import as_family
 from cavity.inference import memory
-from cavity.inference.contract import Setting
+from cavity.inference.contract import Family, Setting, Sites, Tree
 from cavity.inference.loop import Limits, Loop
 from cavity.inference.named import Algorithm, aep
 from cavity.inference.result import Progress, Result
@@ -103,11 +103,9 @@ def ladder(most: int) -> list[int]:
     return [2**i for i in range(1, most.bit_length()) if 2**i < most] + [most]
 
 
-def draws_of(q: Any, seed: int, number: int) -> Any:
+def draws_of(q: Family, seed: int, number: int) -> Any:
     """Draws of θ, stacked."""
-    import jax
-
-    return q.sample(jax.random.key(seed), (number,))
+    return q.sample(seed, (number,))
 
 
 def centred(values: np.ndarray) -> np.ndarray:
@@ -120,7 +118,7 @@ def length(values: np.ndarray) -> float:
     return float(np.sqrt(values @ values / (len(values) - 1)))
 
 
-def effect(walk: Walk, state: State, labels: np.ndarray, draws: Any, power: float) -> np.ndarray:
+def effect(walk: Walk, state: State, labels: np.ndarray, draws: Tree, power: float) -> np.ndarray:
     """How q would move if these groups had their own sites: the part of Σ w r that they take care of, at the draws."""
     walk = Walk(walk.problem.with_groups(labels, int(labels.max()) + 1), walk.threads)
     slots, site = walk.slots, tree.map(lambda leaf: leaf[0], state.sites)
@@ -130,7 +128,7 @@ def effect(walk: Walk, state: State, labels: np.ndarray, draws: Any, power: floa
     return centred(values_at(draws, move))
 
 
-def averages(walk: Walk, state: State, sites: Any, power: float) -> Any:
+def averages(walk: Walk, state: State, sites: Sites, power: float) -> Any:
     """The mean own-site estimate in each slot, which is what averaged EP puts there."""
     state = state._replace(q=state.prior + walk.total(sites), sites=sites)
     found = []
@@ -143,7 +141,7 @@ def averages(walk: Walk, state: State, sites: Any, power: float) -> Any:
     return tree.map(lambda *leaves: np.stack(leaves), *found)
 
 
-def values_at(draws: Any, move: Any) -> np.ndarray:
+def values_at(draws: Tree, move: Family) -> np.ndarray:
     """⟨move, T(θ)⟩ at each draw."""
     n = len(tree.leaves(draws)[0])
     at = lambda i: tree.map(lambda leaf: leaf[i], draws)

@@ -3,12 +3,13 @@
 from typing import Any
 
 from cavity import _tree as tree
-from cavity._array import is_jax
+from cavity._array import Array, is_jax
+from cavity.inference.contract import Family
 
 MAX_HALVINGS = 40
 
 
-def advance(q: Any, move: Any, rate: Any, safe: Any = False) -> tuple[Any, Any, Any]:
+def advance(q: Family, move: Family, rate: Array, safe: Any = False) -> tuple[Any, Any, Any]:
     """q + ε · move with the largest ε of rate, rate/2, rate/4, … that keeps q proper; also ε, and whether it was cut.
 
     Where no such ε is found it is 0. A step that is known to be safe is not looked at.
@@ -24,7 +25,7 @@ def advance(q: Any, move: Any, rate: Any, safe: Any = False) -> tuple[Any, Any, 
     return q, 0.0, True
 
 
-def _rate_inside_a_program(q: Any, move: Any, rate: Any, safe: Any) -> tuple[Any, Any]:
+def _rate_inside_a_program(q: Family, move: Family, rate: Array, safe: Any) -> tuple[Any, Any]:
     import jax
     import jax.numpy as jnp
 
@@ -35,7 +36,7 @@ def _rate_inside_a_program(q: Any, move: Any, rate: Any, safe: Any) -> tuple[Any
     return jax.lax.cond(safe, lambda: (rate, jnp.asarray(False)), search)
 
 
-def _inside_a_program(q: Any, move: Any, rate: Any) -> tuple[Any, Any]:
+def _inside_a_program(q: Family, move: Family, rate: Array) -> tuple[Any, Any]:
     """The halvings as a loop of JAX, which has no reverse derivative and needs none."""
     import jax
     import jax.numpy as jnp

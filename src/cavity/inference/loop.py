@@ -13,6 +13,7 @@ from cavity import _tree as tree
 from cavity._precision import to_numpy
 from cavity.inference import acceleration, control
 from cavity.inference.complaints import complaints
+from cavity.inference.contract import Family, Sites
 from cavity.inference.control import Act
 from cavity.inference.evidence import Evidence, log_evidence
 from cavity.inference.fitted import Fitted
@@ -135,7 +136,7 @@ class Loop:
                 plain, progress = progress.state, progress.standing_at(ahead)
         self.progress = progress._replace(plain=plain)
 
-    def at_sites(self, state: State, sites: Any) -> State | None:
+    def at_sites(self, state: State, sites: Sites) -> State | None:
         """The state with these sites and q rebuilt from them, unless that is improper."""
         q = state.prior + self.walk.total(sites)
         return state._replace(q=q, sites=sites) if bool(reads_of(q).is_proper(q)) else None
@@ -155,7 +156,7 @@ class Loop:
 
     # -- what the user gets --------------------------------------------------------------------------------------
 
-    def in_user_coordinates(self, q: Any) -> Any:
+    def in_user_coordinates(self, q: Family) -> Any:
         """q as the user knows it, in NumPy."""
         problem = self.walk.problem
         return to_numpy(q if problem.lift is None else problem.given[0] + problem.lift(q - problem.prior))
@@ -210,6 +211,6 @@ class Loop:
         )
 
 
-def n_bytes(sites: Any) -> int:
+def n_bytes(sites: Sites) -> int:
     """Memory of a tree of arrays."""
     return sum(leaf.nbytes for leaf in tree.leaves(sites))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
+from cavity.inference.contract import Family
 
 
 class Moved(NamedTuple):
@@ -16,7 +17,7 @@ class Moved(NamedTuple):
     proper: bool
 
 
-def measure(reference: Any, before: Any, old: Any, new: Any) -> Moved:
+def measure(reference: Family, before: Family, old: Family, new: Family) -> Moved:
     """What the sweep from `old` to `new` did, after one from `before` to `old`."""
     reads = reads_of(new)
     if not bool(reads.is_proper(new)):
@@ -25,14 +26,14 @@ def measure(reference: Any, before: Any, old: Any, new: Any) -> Moved:
     return Moved(float(reads.distance(new, reference)), float(reads.entropy(new)), turned, True)
 
 
-def inner_products(q: Any, moves: list[Any], at_most: int) -> np.ndarray:
+def inner_products(q: Family, moves: list[Any], at_most: int) -> np.ndarray:
     """⟨r_i, r_j⟩ = r_iᵀ ∇²A(q) r_j of some moves of q."""
     filled = [*moves, *[0.0 * moves[0]] * (at_most - len(moves))]  # one shape, compiled once
     stack = tree.map(lambda *leaves: np.stack(leaves), *filled)
     return np.asarray(reads_of(q).products(q, stack))[: len(moves), : len(moves)]
 
 
-def reads_of(q: Any) -> Any:
+def reads_of(q: Family) -> Any:
     """The module that reads members of q's family."""
     if q.has_host_form():
         from cavity.inference import host_reads as reads

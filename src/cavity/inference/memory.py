@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
-from cavity._array import is_jax, namespace
+from cavity._array import Array, is_jax, namespace
+from cavity.inference.contract import Sites
 
 
 class Slots(NamedTuple):
@@ -63,29 +64,29 @@ def assign(groups: np.ndarray | None, n_sites: int, sizes: list[int], weight: np
     return Slots(n_sites, own=False, counts=np.where(counts > 0, counts, 1.0), of_row=by_part)  # empty: never visited
 
 
-def present(count: Any) -> Any:
+def present(count: Array) -> Any:
     """How much of a site a cavity may remove: one copy, or what there is where its data weigh less than one."""
     return namespace(count).minimum(count, 1.0)
 
 
-def read(sites: Any, slot: Any) -> Any:
+def read(sites: Sites, slot: Array) -> Any:
     """λ_k of some slots, stacked; zero for a slot past the last."""
     return tree.map(lambda stack: _read(stack, slot), sites)
 
 
-def _read(stack: Any, slot: Any) -> Any:
+def _read(stack: Any, slot: Array) -> Any:
     if is_jax(stack, slot):
         return stack.at[slot].get(mode="fill", fill_value=0)
     inside = slot < len(stack)
     return stack[slot] if np.all(inside) else np.where(lifted(inside, stack), stack[np.where(inside, slot, 0)], 0.0)
 
 
-def file(sites: Any, slot: Any, change: Any) -> Any:
+def file(sites: Sites, slot: Array, change: Any) -> Any:
     """Add to λ_k of some slots, no two alike; a slot past the last remembers nothing."""
     return tree.map(lambda stack, leaf: _file(stack, slot, leaf), sites, change)
 
 
-def _file(stack: Any, slot: Any, change: Any) -> Any:
+def _file(stack: Any, slot: Array, change: Any) -> Any:
     if is_jax(stack, slot, change):
         return stack.at[slot].add(change, mode="drop")
     inside = slot < len(stack)
@@ -93,14 +94,14 @@ def _file(stack: Any, slot: Any, change: Any) -> Any:
     return stack
 
 
-def count_of(counts: Any, slot: Any) -> Any:
+def count_of(counts: Array, slot: Array) -> Any:
     """W_k of some slots; one for a slot past the last, whose share is dropped anyway."""
     if is_jax(counts, slot):
         return counts.at[slot].get(mode="fill", fill_value=1)
     return np.where(slot < len(counts), counts[np.minimum(slot, len(counts) - 1)], 1.0)
 
 
-def times(scale: Any, stack: Any) -> Any:
+def times(scale: Array, stack: Any) -> Any:
     """Every member of a stack times a number of its own."""
     return tree.map(lambda leaf: lifted(scale, leaf) * leaf, stack)
 
@@ -115,6 +116,6 @@ def summed(stack: Any) -> Any:
     return tree.map(lambda leaf: leaf.sum(0), stack)
 
 
-def total(sites: Any, counts: Any) -> Any:
+def total(sites: Sites, counts: Array) -> Any:
     """Σ_k W_k λ_k, the second term of equation (1)."""
     return tree.map(lambda stack: namespace(stack).tensordot(counts, stack, 1), sites)

@@ -13,18 +13,18 @@ from cavity._pytree import pytree
 from cavity.families.base import dot
 from cavity.inference import memory
 from cavity.inference.blocks import over_blocks
-from cavity.inference.contract import Found, Programs, Terms
+from cavity.inference.contract import Factor, Found, Member, Programs, Sites, Terms, Tree
 
 
 class Pull(NamedTuple):
     """What one datum asks for."""
 
-    move: Any  # δ = λ̂ − λ, zero where it is not valid
+    move: Member  # δ = λ̂ − λ, zero where it is not valid
     valid: Array  # whether cavity, tilted distribution and move were proper
     log_scale: Array  # ℓ_α(c) + (A(c) − A(c + α λ̂))/α, zero where it is not valid: what λ̂ leaves of p
 
 
-def pull(factor: Any, q: Any, site: Any, datum: Any, present: Any, power: float) -> Pull:
+def pull(factor: Factor, q: Member, site: Sites, datum: Tree, present: Array, power: float) -> Pull:
     """δ = (proj[(q / siteᵅ) pᵅ] − q) / α, and its limit at α = 0.
 
     Written with the datum's own site λ̂ = (proj[c pᵅ] − c)/α the move is δ = λ̂ − λ. `present` is the part of a copy of
@@ -45,21 +45,23 @@ def pull(factor: Any, q: Any, site: Any, datum: Any, present: Any, power: float)
     return Pull(move, valid, jnp.where(valid, log_scale, 0.0))
 
 
-def estimates_of_each(factor: Any, q: Any, site: Any, present: Any, data: Any, weight: Array, power: float) -> Found:
+def estimates_of_each(
+    factor: Factor, q: Member, site: Sites, present: Array, data: Tree, weight: Array, power: float
+) -> Found:
     """Σ w λ̂ over rows that share a site, from the pull of each; without a site nothing is removed."""
     site = 0.0 * q if site is None else site
 
-    def block(weight: Array, data: Any) -> tuple[Found, None]:
+    def block(weight: Array, data: Tree) -> tuple[Found, None]:
         return summarise(jax.vmap(lambda datum: pull(factor, q, site, datum, present, power))(data), weight), None
 
     found, _ = over_blocks(block, weight, data)
     return found._replace(total=found.total + found.weight * site)
 
 
-def estimates_of_own(factor: Any, q: Any, sites: Any, data: Any, weight: Array, power: float) -> Found:
+def estimates_of_own(factor: Factor, q: Member, sites: Sites, data: Tree, weight: Array, power: float) -> Found:
     """Σ w (λ̂ − λ) over rows with sites of their own, and the change of each."""
 
-    def block(weight: Array, data: Any, sites: Any) -> tuple[Found, Any]:
+    def block(weight: Array, data: Tree, sites: Sites) -> tuple[Found, Any]:
         one = lambda site, datum, present: pull(factor, q, site, datum, present, power)
         pulls = jax.vmap(one)(sites, data, memory.present(weight))
         return summarise(pulls, weight), pulls.move
@@ -76,26 +78,30 @@ def summarise(pulls: Pull, weight: Array) -> Found:
     return Found(move, jnp.sum(used), skipped, jnp.sum(used * pulls.log_scale), jnp.asarray(False))
 
 
-def terms_of_each(factor: Any, q: Any, site: Any, present: Any, data: Any, weight: Array, power: float) -> Terms:
+def terms_of_each(
+    factor: Factor, q: Member, site: Sites, present: Array, data: Tree, weight: Array, power: float
+) -> Terms:
     """What rows that share a site add to the closing evidence: own sites are formed from its cavity and not kept."""
 
-    def block(weight: Array, data: Any) -> tuple[Terms, None]:
+    def block(weight: Array, data: Tree) -> tuple[Terms, None]:
         sites, valid = own_sites(factor, q, site, present, data, power)
         return sum_of_terms(factor, q, sites, valid, data, weight, power), None
 
     return over_blocks(block, weight, data)[0]
 
 
-def terms_of_own(factor: Any, q: Any, sites: Any, data: Any, weight: Array, power: float) -> Terms:
+def terms_of_own(factor: Factor, q: Member, sites: Sites, data: Tree, weight: Array, power: float) -> Terms:
     """What rows with sites of their own add to the closing evidence."""
 
-    def block(weight: Array, data: Any, sites: Any) -> tuple[Terms, None]:
+    def block(weight: Array, data: Tree, sites: Sites) -> tuple[Terms, None]:
         return sum_of_terms(factor, q, sites, jnp.ones(len(weight), bool), data, weight, power), None
 
     return over_blocks(block, weight, data, sites)[0]
 
 
-def sum_of_terms(factor: Any, q: Any, sites: Any, valid: Array, data: Any, weight: Array, power: float) -> Terms:
+def sum_of_terms(
+    factor: Factor, q: Member, sites: Sites, valid: Array, data: Tree, weight: Array, power: float
+) -> Terms:
     """Σ w λ̂ and the sum of the terms in (26) that can be formed."""
     value = evidence_terms(factor, q, sites, data, weight, power)
     usable = jnp.isfinite(value) & valid
@@ -104,28 +110,28 @@ def sum_of_terms(factor: Any, q: Any, sites: Any, valid: Array, data: Any, weigh
     return Terms(jax.tree.map(add, sites), add(jnp.where(usable, value, 0.0)), left_out)
 
 
-def log_mean_of_site(cavity: Any, site: Any, power: float) -> Array:
+def log_mean_of_site(cavity: Member, site: Sites, power: float) -> Array:
     """(1/α) log E_c[site^α] = (A(c + α λ) − A(c))/α, and its limit ⟨λ, ∇A(c)⟩ at α = 0."""
     if power == 0:
         return dot(site, cavity.moments())
     return ((cavity + power * site).log_partition() - cavity.log_partition()) / power
 
 
-def own_sites(factor: Any, q: Any, site: Any, present: Any, data: Any, power: float) -> tuple[Any, Array]:
+def own_sites(factor: Factor, q: Member, site: Sites, present: Array, data: Tree, power: float) -> tuple[Any, Array]:
     """λ̂ of every row from the cavity of a shared site, and whether it could be formed."""
 
-    def one(datum: Any) -> tuple[Any, Array]:
+    def one(datum: Tree) -> tuple[Any, Array]:
         asked = pull(factor, q, site, datum, present, power)
         return select(asked.valid, site + asked.move, 0.0 * site), asked.valid
 
     return jax.vmap(one)(data)
 
 
-def evidence_terms(factor: Any, q: Any, sites: Any, data: Any, weight: Array, power: float) -> Array:
+def evidence_terms(factor: Factor, q: Member, sites: Sites, data: Tree, weight: Array, power: float) -> Array:
     """ℓ_α(c) + (A(c) − A(q))/α of every row, with c = q − α λ̂ the cavity of its own site."""
     moments, log_partition = q.moments(), q.log_partition()
 
-    def term(site: Any, datum: Any, weight: Array, whole: bool) -> Array:
+    def term(site: Sites, datum: Tree, weight: Array, whole: bool) -> Array:
         cavity = q - (power * memory.present(weight)) * site
         if power == 0:
             removed = dot(site, moments)
@@ -140,7 +146,7 @@ def evidence_terms(factor: Any, q: Any, sites: Any, data: Any, weight: Array, po
 
 
 def errors_of_sharing(
-    factor: Any, q: Any, site: Any, present: Any, data: Any, weight: Array, draws: Any, power: float
+    factor: Factor, q: Member, site: Sites, present: Array, data: Tree, weight: Array, draws: Tree, power: float
 ) -> Array:
     """⟨r, T(θ)⟩ for every row and draw of θ, zero where it cannot be formed.
 
@@ -148,7 +154,7 @@ def errors_of_sharing(
     """
     statistics = jax.vmap(q.statistics)(draws)
 
-    def values(datum: Any, weight: Array) -> Array:
+    def values(datum: Tree, weight: Array) -> Array:
         asked = pull(factor, q, site, datum, present, power)
         again = pull(factor, q, site + asked.move, datum, memory.present(weight), power)
         at_draws = jax.tree.map(lambda t, leaf: jnp.tensordot(t, leaf, leaf.ndim), statistics, again.move)
@@ -173,26 +179,28 @@ class Each(Programs):
 
     factor: Any
 
-    def estimates(self, q: Any, site: Any, present: Any, data: Any, weight: Any, power: float) -> Found:
+    def estimates(self, q: Member, site: Sites, present: Array, data: Tree, weight: Array, power: float) -> Found:
         return estimates_of_each(self.factor, q, site, present, data, weight, power)
 
-    def terms(self, q: Any, site: Any, present: Any, data: Any, weight: Any, power: float) -> Terms:
+    def terms(self, q: Member, site: Sites, present: Array, data: Tree, weight: Array, power: float) -> Terms:
         return terms_of_each(self.factor, q, site, present, data, weight, power)
 
-    def errors(self, q: Any, site: Any, present: Any, data: Any, weight: Any, draws: Any, power: float) -> Array:
+    def errors(
+        self, q: Member, site: Sites, present: Array, data: Tree, weight: Array, draws: Tree, power: float
+    ) -> Array:
         return errors_of_sharing(self.factor, q, site, present, data, weight, draws, power)
 
-    def own_site(self, prior: Any) -> Any:
+    def own_site(self, prior: Member) -> Any:
         return jax.tree.map(np.zeros_like, prior)
 
-    def own_total(self, prior: Any, sites: Any, data: Any, weight: Any) -> Any:
+    def own_total(self, prior: Member, sites: Sites, data: Tree, weight: Array) -> Any:
         return jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1), sites)
 
-    def own_estimates(self, q: Any, sites: Any, data: Any, weight: Any, power: float) -> Found:
+    def own_estimates(self, q: Member, sites: Sites, data: Tree, weight: Array, power: float) -> Found:
         return estimates_of_own(self.factor, q, sites, data, weight, power)
 
-    def own_terms(self, q: Any, sites: Any, data: Any, weight: Any, power: float) -> Terms:
+    def own_terms(self, q: Member, sites: Sites, data: Tree, weight: Array, power: float) -> Terms:
         return terms_of_own(self.factor, q, sites, data, weight, power)
 
-    def with_factor(self, factor: Any) -> "Each":
+    def with_factor(self, factor: Factor) -> "Each":
         return replace(self, factor=factor)

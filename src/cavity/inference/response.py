@@ -22,7 +22,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from cavity.inference.boundary import call, filled_up
-from cavity.inference.contract import Programs, Rows
+from cavity.inference.contract import Family, Programs, Rows
 from cavity.inference.update import State
 from cavity.inference.walk import Walk
 
@@ -63,7 +63,7 @@ def respond(walk: Walk, state: State, power: float, expectations: Callable[[Any]
 
 
 @partial(jax.jit, static_argnames="power")
-def couplings(programs: Programs, cavity: Any, rows: Rows, power: float) -> Array:
+def couplings(programs: Programs, cavity: Family, rows: Rows, power: float) -> Array:
     """What the rows of a chunk add to B."""
     flat, unravel = ravel_pytree(cavity)
     nothing = 0.0 * cavity  # is removed: the cavity is what rows see
@@ -76,7 +76,7 @@ def couplings(programs: Programs, cavity: Any, rows: Rows, power: float) -> Arra
 
 
 @partial(jax.jit, static_argnames="expectations")
-def derivatives(q: Any, expectations: Callable[[Any], Array]) -> tuple[Array, Array, Array]:
+def derivatives(q: Family, expectations: Callable[[Any], Array]) -> tuple[Array, Array, Array]:
     """E_q[f], and its ∂/∂η and ∂/∂m, a row for each function."""
     flat, unravel = ravel_pytree(q)
     flat_moments, unravel_moments = ravel_pytree(q.moments())

@@ -7,6 +7,7 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity.inference.acceleration import Past
+from cavity.inference.contract import Factor, Family
 from cavity.inference.control import Control
 from cavity.inference.update import State
 
@@ -62,8 +63,8 @@ class Progress(NamedTuple):
 
     state: State
     control: Control
-    reference: Any  # q where a unit of rate began
-    before: Any  # q a sweep ago
+    reference: Family  # q where a unit of rate began
+    before: Family  # q a sweep ago
     past: tuple[Past, ...] = ()  # the last sweeps, to be combined
     plain: State | None = None  # the state before q was moved ahead, until the next sweep shows that it was well done
     n_sweeps: int = 0
@@ -112,7 +113,7 @@ class Result:
         """
         return self._asked().evidence_gradient()
 
-    def evidence_with(self, factor: Any) -> float:
+    def evidence_with(self, factor: Factor) -> float:
         """log Z of the data under another likelihood of the same kind, with the sites held as they are.
 
         At a fixed point with one site per datum its derivative is that of the refitted evidence. The fit must have been

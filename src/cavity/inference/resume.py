@@ -10,6 +10,7 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity.families.base import are_alike, describe
+from cavity.inference.contract import Factor, Family, Sites
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem
 from cavity.inference.result import Progress, Result
@@ -20,8 +21,8 @@ from cavity.inference.walk import Walk
 class Origin(NamedTuple):
     """What was fitted, as far as it can be compared without the data."""
 
-    factor: Any
-    prior: Any
+    factor: Factor
+    prior: Family
     algorithm: Algorithm
     n_rows: int
     total_weight: float
@@ -67,13 +68,13 @@ def begun_at(walk: Walk, algorithm: Algorithm, state: State, start: Any) -> Prog
     return Progress.at(taken)._replace(n_sweeps=start.progress.n_sweeps)
 
 
-def at_sites(walk: Walk, state: State, sites: Any) -> State | None:
+def at_sites(walk: Walk, state: State, sites: Sites) -> State | None:
     """The state with q rebuilt from sites, unless that is improper."""
     q = state.prior + walk.total(sites)
     return state._replace(q=q, sites=sites) if bool(q.is_proper()) else None
 
 
-def begun_with(walk: Walk, state: State, q: Any) -> State:
+def begun_with(walk: Walk, state: State, q: Family) -> State:
     """Equal sites that make up q: a place to begin where the prior is a trap, as for alike parts of a mixture."""
     problem, slots = walk.problem, walk.slots
     if slots.nowhere:
@@ -99,7 +100,7 @@ def begun_with(walk: Walk, state: State, q: Any) -> State:
     return taken._replace(q=q) if bool(q.is_proper()) else state
 
 
-def have_form_of(sites: Any, example: Any) -> bool:
+def have_form_of(sites: Sites, example: Any) -> bool:
     """Whether sites have the structure and the shapes of others."""
     if tree.structure(sites) != tree.structure(example):
         return False

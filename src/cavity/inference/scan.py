@@ -14,7 +14,7 @@ from jax import Array
 
 from cavity.inference import memory
 from cavity.inference.boundary import call
-from cavity.inference.contract import CHUNK, Found, Programs, Rows
+from cavity.inference.contract import CHUNK, Found, Member, Programs, Rows, Sites, Tree
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State, update, update_own
 
@@ -22,9 +22,9 @@ from cavity.inference.update import Info, State, update, update_own
 class Batches(NamedTuple):
     """The batches of a chunk: leaves have an axis for the batch, then one for its rows."""
 
-    data: Any
+    data: Tree
     weight: Any
-    sites: Any  # of the rows' own, or None
+    sites: Sites  # of the rows' own, or None
     slot: Any  # (B,)
     rate: Any  # (B,)
 
@@ -73,7 +73,7 @@ def laid_out(
     return batches, which
 
 
-def add_to_rows(sites: Any, which: np.ndarray, n_rows: int, change: Any) -> None:
+def add_to_rows(sites: Sites, which: np.ndarray, n_rows: int, change: Any) -> None:
     """Add what batches changed to the sites of their rows; no row is in two places."""
     here = which < n_rows
 
@@ -85,7 +85,7 @@ def add_to_rows(sites: Any, which: np.ndarray, n_rows: int, change: Any) -> None
 
 @partial(jax.jit, static_argnames=("power", "remembered"))
 def one_chunk(
-    programs: Programs, carried: Any, prior: Any, batches: Batches, counts: Array, power: float, remembered: bool
+    programs: Programs, carried: Any, prior: Member, batches: Batches, counts: Array, power: float, remembered: bool
 ) -> tuple[Any, tuple[Array, Array, Array], Any]:
     """Visit the batches of a chunk in order."""
 
@@ -102,7 +102,7 @@ def one_chunk(
 
 
 def shared_step(
-    programs: Programs, carried: Any, prior: Any, batch: Batches, counts: Array, power: float, remembered: bool
+    programs: Programs, carried: Any, prior: Member, batch: Batches, counts: Array, power: float, remembered: bool
 ) -> tuple[Any, Any, None]:
     """A batch whose rows share a site, or are remembered nowhere."""
     q, sites, filed, filed_weight = carried
@@ -119,7 +119,7 @@ def shared_step(
 
 
 def own_step(
-    programs: Programs, carried: Any, prior: Any, batch: Batches, counts: Array, power: float, remembered: bool
+    programs: Programs, carried: Any, prior: Member, batch: Batches, counts: Array, power: float, remembered: bool
 ) -> tuple[Any, Any, Any]:
     """A batch whose rows have sites of their own."""
     found = programs.own_estimates(carried[0], batch.sites, batch.data, batch.weight, power)

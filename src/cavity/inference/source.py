@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
-from cavity.inference.contract import CHUNK
+from cavity.inference.contract import CHUNK, Tree
 
 
 class Slice(NamedTuple):
     """Some rows of arrays in memory."""
 
-    data: Any
+    data: Tree
     begin: int
     end: int
 
@@ -31,7 +31,7 @@ class Arrays(NamedTuple):
     parts: tuple[Slice, ...]
 
     @classmethod
-    def of(cls, data: Any, n_parts: int = 1) -> "Arrays":
+    def of(cls, data: Tree, n_parts: int = 1) -> "Arrays":
         """A tree of arrays with a row for each datum, in as many parts of nearly equal size."""
         n = tree.leaves(data)[0].shape[0]
         ends = [n * k // n_parts for k in range(n_parts + 1)]

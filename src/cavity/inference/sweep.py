@@ -6,7 +6,7 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity.inference import order, rates
-from cavity.inference.contract import Setting
+from cavity.inference.contract import Family, Setting
 from cavity.inference.memory import Slots
 from cavity.inference.named import Algorithm
 from cavity.inference.order import Plan
@@ -41,7 +41,7 @@ def first_state(walk: Walk, seed: int) -> State:
     return empty_state(problem.prior, slots, sizes, walk.sums.own_site()) if given is None else given
 
 
-def empty_state(prior: Any, slots: Slots, sizes: list[int], own_site: Any) -> State:
+def empty_state(prior: Family, slots: Slots, sizes: list[int], own_site: Any) -> State:
     """q equal to the prior, and sites that say nothing."""
     stack = lambda like, size: tree.map(lambda leaf: np.zeros((size, *np.shape(leaf))), like)
     if slots.own:

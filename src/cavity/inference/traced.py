@@ -9,7 +9,7 @@ from jax import Array
 
 from cavity.inference import scan
 from cavity.inference.boundary import call, filled_up, first
-from cavity.inference.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
+from cavity.inference.contract import CHUNK, Found, Member, Programs, Rows, Setting, Sites, Sums, Terms, Tree
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State
 
@@ -19,18 +19,18 @@ FEW = 32  # batches in a sweep that are not worth a program of their own
 class View(NamedTuple):
     """q and the site that rows share."""
 
-    q: Any
-    site: Any
+    q: Member
+    site: Sites
     present: float
 
 
 class Traced(Sums):
     """Chunks that are summed by compiled programs."""
 
-    def __init__(self, programs: Programs, prior: Any, few: int = FEW) -> None:
+    def __init__(self, programs: Programs, prior: Member, few: int = FEW) -> None:
         self.compiled, self.prior, self.few = programs, prior, few
 
-    def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
+    def view(self, q: Member, site: Sites, present: float, power: float, n_rows: int) -> View:
         return View(q, site, present)
 
     def own_site(self) -> Any:
@@ -49,7 +49,7 @@ class Traced(Sums):
         rows = filled_up(rows)
         return call(terms, self.compiled, view, rows.data, rows.weight, rows.sites, power=setting.power)
 
-    def errors(self, view: View, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
+    def errors(self, view: View, rows: Rows, draws: Tree, setting: Setting) -> np.ndarray:
         n, rows = len(rows.weight), filled_up(rows)
         return call(errors, self.compiled, view, rows.data, rows.weight, draws, power=setting.power)[:n]
 
@@ -69,13 +69,13 @@ class Traced(Sums):
 
 
 @jax.jit
-def total(programs: Programs, prior: Any, sites: Any, data: Any, weight: Array) -> Any:
+def total(programs: Programs, prior: Member, sites: Sites, data: Tree, weight: Array) -> Any:
     """Σ w λ of the rows of a chunk."""
     return programs.own_total(prior, sites, data, weight)
 
 
 @partial(jax.jit, static_argnames="power")
-def estimates(programs: Programs, view: View, data: Any, weight: Array, sites: Any, power: float) -> Found:
+def estimates(programs: Programs, view: View, data: Tree, weight: Array, sites: Sites, power: float) -> Found:
     """What the rows of a chunk ask for."""
     if sites is None:
         return programs.estimates(*view, data, weight, power)
@@ -83,7 +83,7 @@ def estimates(programs: Programs, view: View, data: Any, weight: Array, sites: A
 
 
 @partial(jax.jit, static_argnames="power")
-def terms(programs: Programs, view: View, data: Any, weight: Array, sites: Any, power: float) -> Terms:
+def terms(programs: Programs, view: View, data: Tree, weight: Array, sites: Sites, power: float) -> Terms:
     """What the rows of a chunk add to the closing evidence."""
     if sites is None:
         return programs.terms(*view, data, weight, power)
@@ -91,6 +91,6 @@ def terms(programs: Programs, view: View, data: Any, weight: Array, sites: Any, 
 
 
 @partial(jax.jit, static_argnames="power")
-def errors(programs: Programs, view: View, data: Any, weight: Array, draws: Any, power: float) -> Array:
+def errors(programs: Programs, view: View, data: Tree, weight: Array, draws: Tree, power: float) -> Array:
     """What sharing a site costs each row, at draws of θ."""
     return programs.errors(*view, data, weight, draws, power)

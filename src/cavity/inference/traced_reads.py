@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from cavity.inference.boundary import call
+from cavity.inference.contract import Family
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,40 +24,40 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @compiled
-def is_proper(q: Any) -> Array:
+def is_proper(q: Family) -> Array:
     return jnp.asarray(q.is_proper())
 
 
 @compiled
-def distance(new: Any, reference: Any) -> Array:
+def distance(new: Family, reference: Family) -> Array:
     """How far q is from a reference, in posterior standard deviations."""
     return new.distance(reference)
 
 
 @compiled
-def entropy(q: Any) -> Array:
+def entropy(q: Family) -> Array:
     return q.entropy()
 
 
 @compiled
-def along(new: Any, old: Any, q: Any) -> Array:
+def along(new: Family, old: Family, q: Family) -> Array:
     """⟨η − η', E_q[T]⟩. From one q to another its sign says whether two moves point against each other."""
     return q.expected(new - old)
 
 
 @compiled
-def log_partition(q: Any) -> Array:
+def log_partition(q: Family) -> Array:
     return q.log_partition()
 
 
 @compiled
-def rise(q: Any, to: Any) -> Array:
+def rise(q: Family, to: Family) -> Array:
     """⟨η' − η, E_q[T]⟩: by how much A rises from q, to first order."""
     return q.expected(to - q)
 
 
 @compiled
-def products(q: Any, moves: Any) -> Array:
+def products(q: Family, moves: Any) -> Array:
     """⟨r_i, r_j⟩ of moves of q that are stacked on the first axis."""
     slope = lambda move: jax.jvp(lambda at: at.moments(), (q,), (move,))[1]
     pairs = zip(jax.tree.leaves(moves), jax.tree.leaves(jax.vmap(slope)(moves)), strict=True)

@@ -9,19 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
+from cavity._array import Array
 from cavity.inference import memory
-from cavity.inference.contract import Found
+from cavity.inference.contract import Found, Member, Sites
 from cavity.inference.guard import advance
 
 
 class State(NamedTuple):
     """What the next step needs."""
 
-    q: Any
-    sites: Any  # λ_k stacked over slots; where each datum has its own, a stack for each part of the source
+    q: Member
+    sites: Sites  # λ_k stacked over slots; where each datum has its own, a stack for each part of the source
     filed: Any  # Σ w λ̂ stacked over slots: this sweep's estimates; None where each datum has its own slot
     filed_weight: Any  # Σ w of those estimates, a number for each slot
-    prior: Any  # λ₀
+    prior: Member  # λ₀
     inner: Any = None  # what a factor carries from sweep to sweep
     beside: Any = None  # what it keeps with each row: a stack for each part
 
@@ -41,7 +42,7 @@ class Info(NamedTuple):
 NOTHING = Info(0, 0, 0.0, 0.0)
 
 
-def update(state: State, slot: Any, found: Found, rate: Any, counts: Any) -> tuple[State, Any]:
+def update(state: State, slot: Array, found: Found, rate: Array, counts: Array) -> tuple[State, Any]:
     """q += ε Σ w δ and λ_k += (ε/W_k) Σ_{n in k} w δ, for the slots that a batch has data in; whether ε was cut.
 
     `found` is stacked over these slots. Estimates are filed too: at the end of a sweep each slot may become their mean.
@@ -57,7 +58,7 @@ def update(state: State, slot: Any, found: Found, rate: Any, counts: Any) -> tup
     ), cut
 
 
-def is_safe(state: State, slot: Any, found: Found, rate: Any, count: Any) -> Any:
+def is_safe(state: State, slot: Array, found: Found, rate: Array, count: Array) -> Any:
     """Whether q is sure to stay proper: no need to factorise it to see.
 
     With one site for all, taking copies of it from q = λ₀ + W λ leaves a mean of q and the prior, to which rows add
@@ -70,7 +71,7 @@ def is_safe(state: State, slot: Any, found: Found, rate: Any, count: Any) -> Any
     return found.safe[0] & keeps
 
 
-def update_own(q: Any, found: Found, rate: Any) -> tuple[Any, Any, Any]:
+def update_own(q: Member, found: Found, rate: Array) -> tuple[Any, Any, Any]:
     """q and the change of the rows' own sites, after a step by what they ask for; whether the rate was cut."""
     q, rate, cut = advance(q, found.total, rate)
     return q, tree.map(lambda leaf: rate * leaf, found.change), cut

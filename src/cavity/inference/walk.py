@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from cavity import _tree as tree
+from cavity._array import Array
 from cavity.inference import memory
-from cavity.inference.contract import Found, Rows, Setting, Terms
+from cavity.inference.contract import Found, Rows, Setting, Sites, Terms, Tree
 from cavity.inference.order import Plan
 from cavity.inference.problem import Problem
 from cavity.inference.source import pieces
@@ -90,7 +91,7 @@ class Walk:
             keep_beside(state, number, slice(None), each)
         return state._replace(q=q), info_of(total, cut)
 
-    def updated(self, state: State, slot: np.ndarray, found: Found, rate: Any) -> tuple[State, Info]:
+    def updated(self, state: State, slot: np.ndarray, found: Found, rate: Array) -> tuple[State, Info]:
         """The update by what the rows of some slots ask for."""
         state, cut = update(state, slot, found, rate, self.slots.counts)
         return state, info_of(found, cut)
@@ -131,7 +132,7 @@ class Walk:
 
     # -- other folds ---------------------------------------------------------------------------------------------
 
-    def total(self, sites: Any) -> Any:
+    def total(self, sites: Sites) -> Any:
         """Σ_k W_k λ_k, the second term of (1)."""
         if not self.slots.own:
             return memory.total(sites, self.slots.counts)
@@ -152,7 +153,7 @@ class Walk:
     def terms_of_chunk(self, view: Any, setting: Setting, chunk: Rows) -> Terms:
         return self.sums.terms(view, chunk, setting)
 
-    def errors(self, state: State, draws: Any, setting: Setting) -> np.ndarray:
+    def errors(self, state: State, draws: Tree, setting: Setting) -> np.ndarray:
         """What sharing one site costs each row, at draws of θ."""
         view = self.view(state, 0, setting.power)
         each: list[np.ndarray] = []
