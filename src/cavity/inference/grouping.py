@@ -136,7 +136,7 @@ def averages(walk: Walk, state: State, sites: Sites, power: float) -> Any:
         view = walk.view(state, slot, power)
         parts = range(len(walk.problem.source.parts))
         some = [walk.estimates(view, walk.rows(p), walk.slots.rows_of(slot, p), Setting(power)) for p in parts]
-        total = some[0] if len(some) == 1 else joined(*some)
+        total = joined(some)
         found.append((1 / total.weight if total.weight > 0 else 0.0) * total.total)
     return tree.map(lambda *leaves: np.stack(leaves), *found)
 

@@ -13,8 +13,7 @@ import numpy as np
 from jax import Array
 
 from cavity.inference import memory
-from cavity.inference.boundary import call
-from cavity.inference.contract import CHUNK, Found, Member, Programs, Rows, Sites, Tree
+from cavity.inference.contract import CHUNK, Found, Programs, Rows, Sites, Tree
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State, update, update_own
 
@@ -33,26 +32,26 @@ def visits(
     programs: Programs, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, power: float
 ) -> tuple[State, Info]:
     """The batches of a plan, a chunk of them at a time. Sites of the rows' own change in place."""
-    n_rows, (n_batches, size) = len(rows.weight), plan.rows.shape
-    remembered = bool(plan.slot[0] < len(counts))
-    at_once = max(CHUNK // size, 1)
-    carried, total = (state.q, state.sites, state.filed, state.filed_weight), Info(0, 0, 0.0, 0.0)
-    if rows.sites is not None:
-        carried = (state.q, None, None, None)
-    for begin in range(0, n_batches, at_once):
-        here = slice(begin, begin + at_once)
-        batches, which = laid_out(rows, plan.rows[here], plan.slot[here], rates[here], at_once, n_rows)
-        carried, info, change = call(
-            one_chunk, programs, carried, state.prior, batches, counts, power=power, remembered=remembered
-        )
-        skipped, backoffs, log_scale = info
-        total = total + Info(skipped, backoffs, log_scale, 0.0)
-        if rows.sites is not None:
-            add_to_rows(rows.sites, which, n_rows, change)
-    q, sites, filed, filed_weight = carried
-    if rows.sites is not None:
-        return state._replace(q=q), total
-    return state._replace(q=q, sites=sites, filed=filed, filed_weight=filed_weight), total
+    own, n_rows, (n_batches, size) = rows.sites is not None, len(rows.weight), plan.rows.shape
+    at_once, remembered = max(CHUNK // size, 1), bool(plan.slot[0] < len(counts))
+    carried = (state.q, None, None, None) if own else (state.q, state.sites, state.filed, state.filed_weight)
+    totals = []
+    with jax.enable_x64(True):
+        for begin in range(0, n_batches, at_once):
+            here = slice(begin, begin + at_once)
+            batches, which = laid_out(rows, plan.rows[here], plan.slot[here], rates[here], at_once, n_rows)
+            carried, info, change = one_chunk(
+                programs, carried, batches, len(plan.slot[here]), counts, power=power, remembered=remembered
+            )
+            totals.append(info)
+            if own:
+                add_to_rows(rows.sites, which, n_rows, jax.tree.map(np.asarray, change))
+        q, sites, filed, filed_weight = jax.tree.map(np.asarray, carried)
+    skipped, backoffs, log_scale = (sum(map(float, column)) for column in zip(*totals, strict=True))
+    info = Info(int(skipped), int(backoffs), log_scale, 0.0)
+    if own:
+        return state._replace(q=q), info
+    return state._replace(q=q, sites=sites, filed=filed, filed_weight=filed_weight), info
 
 
 def laid_out(
@@ -60,17 +59,14 @@ def laid_out(
 ) -> tuple[Batches, np.ndarray]:
     """Batches of a chunk, filled up to `at_once`, and which rows they hold."""
     short = at_once - len(which)
-    which = np.pad(which, ((0, short), (0, 0)), constant_values=n_rows)
-    take = lambda leaf: leaf[np.minimum(which, n_rows - 1)]
-    weight = np.where(which < n_rows, take(rows.weight), 0.0)
-    batches = Batches(
-        jax.tree.map(take, rows.data),
-        weight,
-        jax.tree.map(take, rows.sites),
-        np.pad(slot, (0, short)),
-        np.pad(rate, (0, short)),
-    )
-    return batches, which
+    if short:  # the last chunk
+        which = np.pad(which, ((0, short), (0, 0)), constant_values=n_rows)
+        slot, rate = np.pad(slot, (0, short)), np.pad(rate, (0, short))
+    here = which < n_rows
+    full = bool(np.all(here))
+    take = lambda leaf: leaf[which if full else np.minimum(which, n_rows - 1)]
+    weight = take(rows.weight) if full else np.where(here, take(rows.weight), 0.0)
+    return Batches(jax.tree.map(take, rows.data), weight, jax.tree.map(take, rows.sites), slot, rate), which
 
 
 def add_to_rows(sites: Sites, which: np.ndarray, n_rows: int, change: Any) -> None:
@@ -85,28 +81,29 @@ def add_to_rows(sites: Sites, which: np.ndarray, n_rows: int, change: Any) -> No
 
 @partial(jax.jit, static_argnames=("power", "remembered"))
 def one_chunk(
-    programs: Programs, carried: Any, prior: Member, batches: Batches, counts: Array, power: float, remembered: bool
+    programs: Programs, carried: Any, batches: Batches, number: Any, counts: Array, power: float, remembered: bool
 ) -> tuple[Any, tuple[Array, Array, Array], Any]:
-    """Visit the batches of a chunk in order."""
+    """Visit the first `number` batches of a chunk in order."""
+    step = shared_step if batches.sites is None else own_step
 
-    def visit(carried: Any, batch: Batches) -> tuple[Any, Any]:
-        nothing = jnp.zeros((), int), jnp.zeros((), int), jnp.zeros(())
-        still = carried, nothing, None if batch.sites is None else jax.tree.map(jnp.zeros_like, batch.sites)
-        step = shared_step if batch.sites is None else own_step
-        moving = lambda: step(programs, carried, prior, batch, counts, power, remembered)
-        carried, info, change = jax.lax.cond(jnp.any(batch.weight > 0), moving, lambda: still)
-        return carried, (info, change)
+    def visit(i: Array, loop: Any) -> Any:
+        carried, total, changes = loop
+        batch = jax.tree.map(lambda leaf: leaf[i], batches)
+        carried, info, change = step(programs, carried, batch, counts, power, remembered)
+        changes = jax.tree.map(lambda stack, leaf: stack.at[i].set(leaf), changes, change)
+        return carried, jax.tree.map(jnp.add, total, info), changes
 
-    carried, (info, change) = jax.lax.scan(visit, carried, batches)
-    return carried, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), info), change
+    nothing = jnp.zeros((), int), jnp.zeros((), int), jnp.zeros(())
+    start = carried, nothing, jax.tree.map(jnp.zeros_like, batches.sites)
+    return jax.lax.fori_loop(0, number, visit, start)
 
 
 def shared_step(
-    programs: Programs, carried: Any, prior: Member, batch: Batches, counts: Array, power: float, remembered: bool
+    programs: Programs, carried: Any, batch: Batches, counts: Array, power: float, remembered: bool
 ) -> tuple[Any, Any, None]:
     """A batch whose rows share a site, or are remembered nowhere."""
     q, sites, filed, filed_weight = carried
-    state, slot = State(q, sites, filed, filed_weight, prior), batch.slot[None]
+    state, slot = State(q, sites, filed, filed_weight, None), batch.slot[None]
     site, present = None, 1.0
     if remembered:
         site = jax.tree.map(lambda leaf: leaf[0], memory.read(state.sites, slot))
@@ -119,7 +116,7 @@ def shared_step(
 
 
 def own_step(
-    programs: Programs, carried: Any, prior: Member, batch: Batches, counts: Array, power: float, remembered: bool
+    programs: Programs, carried: Any, batch: Batches, counts: Array, power: float, remembered: bool
 ) -> tuple[Any, Any, Any]:
     """A batch whose rows have sites of their own."""
     found = programs.own_estimates(carried[0], batch.sites, batch.data, batch.weight, power)

@@ -8,7 +8,7 @@
 Memory, threads and, later, disks and machines differ in who runs the inner loop, and in nothing else.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
 from typing import Any
 
@@ -55,7 +55,7 @@ class Walk:
 
     def estimates(self, view: Any, rows: Rows, which: Which, setting: Setting) -> Found:
         """What some rows of a part ask for together."""
-        return reduce(joined, self.over_chunks(lambda chunk: self.sums.estimates(view, chunk, setting), rows, which))
+        return joined(self.over_chunks(lambda chunk: self.sums.estimates(view, chunk, setting), rows, which))
 
     def view(self, state: State, slot: int, power: float, n_rows: int | None = None) -> Any:
         """What rows of a slot see of q, so many of them: all, unless said otherwise."""
@@ -76,14 +76,14 @@ class Walk:
             view = self.view(state, slot, setting.power)
             parts = range(len(self.problem.source.parts))
             some = [self.estimates(view, self.rows(p, state), self.slots.rows_of(slot, p), setting) for p in parts]
-            found.append(reduce(joined, some))
+            found.append(joined(some))
         return self.updated(state, np.array(self.slots.visited()), stacked(found), rate)
 
     def own_at_once(self, state: State, rate: float, setting: Setting) -> tuple[State, Info]:
         """One batch of all rows, with sites of their own: proposed, guarded as a whole, and then kept."""
         view, parts = self.view(state, 0, setting.power), range(len(self.problem.source.parts))
         found = [self.estimates(view, self.rows(p, state), slice(None), setting) for p in parts]
-        total = reduce(joined, [each._replace(change=None, beside=None) for each in found])
+        total = joined(each._replace(change=None, beside=None) for each in found)
         q, changes, cut = update_own(state.q, total._replace(change=[each.change for each in found]), rate)
         for sites, change in zip(state.sites, changes, strict=True):
             tree.map(add_in_place, sites, change)
@@ -170,18 +170,25 @@ def chosen(rows: Rows, which: Which) -> Rows:
     return Rows(take(rows.data), rows.weight[which], take(rows.sites), rows.number[which], take(rows.beside))
 
 
-def joined(a: Found, b: Found) -> Found:
-    """What two lots of rows ask for together; the sums of the first are added to in place."""
-    both = lambda x, y: tree.map(lambda *leaves: np.concatenate(leaves), x, y)
-    return Found(
-        tree.map(added, a.total, b.total),
-        a.weight + b.weight,
-        a.skipped + b.skipped,
-        a.log_scale + b.log_scale,
-        a.safe & b.safe,
-        both(a.change, b.change),
-        both(a.beside, b.beside),
-    )
+def joined(found: Iterable[Found]) -> Found:
+    """What several lots of rows ask for together. The sums of the first are added to in place."""
+    lots = iter(found)
+    total = next(lots)
+    changes, beside = [total.change], [total.beside]
+    for lot in lots:
+        total = total._replace(
+            total=tree.map(added, total.total, lot.total),
+            weight=total.weight + lot.weight,
+            skipped=total.skipped + lot.skipped,
+            log_scale=total.log_scale + lot.log_scale,
+            safe=total.safe & lot.safe,
+        )
+        changes.append(lot.change)
+        beside.append(lot.beside)
+    if len(changes) == 1:
+        return total
+    in_a_row = lambda parts: tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    return total._replace(change=in_a_row(changes), beside=in_a_row(beside))
 
 
 def stacked(found: list[Found]) -> Found:

@@ -15,6 +15,7 @@ from cavity._pytree import pytree
 from cavity.inference.contract import CHUNK
 
 WORK = 4_000_000  # numbers in the largest work array over a chunk of sparse rows
+DENSE_NUMBERS = 2**18  # in a chunk of dense rows: they stay in the cache, and there is little Python for each
 SPARSE_CHUNK = 8 * CHUNK  # rows: each chunk gives a matrix of the columns squared, which may cost more than its rows
 FEW = 15  # a scattered product costs about as much as this many in a matrix product, squared
 
@@ -79,7 +80,7 @@ class SparseRows:
 def chunk_size(rows: Any) -> int:
     """How many rows at a time keep work arrays small; it depends on the columns alone."""
     if not isinstance(rows, SparseRows):
-        return CHUNK
+        return int(np.clip(DENSE_NUMBERS // rows.shape[1], CHUNK, 8 * CHUNK))
     return int(np.clip(WORK // rows.n_columns, 1, CHUNK)) if rows.is_wide else SPARSE_CHUNK
 
 
