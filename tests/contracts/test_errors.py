@@ -1,5 +1,7 @@
 """A mistake of the user is a ValueError that starts with the name of the argument, never an error of JAX or NumPy."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import cavity
 from cavity import factors
 from cavity.families import Beta, Gamma, Gaussian
+from tests.registry import thinned
 
 X, Y = np.array([[1.0], [2.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
 LINE = Gaussian.isotropic(1)
@@ -20,12 +23,17 @@ def fit(factor, prior, data):
     return cavity.fit(factor, prior, data, cavity.ep())
 
 
+SCALARS_ONLY = lambda y, a: -0.5 * math.log1p((y - float(a)) ** 2)  # neither takes arrays nor can be traced
+
+
 @pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.aep(), cavity.vmp()])
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda **a: regress(lambda y, a: -0.5 * (y - jnp.array([a])) ** 2, **a), r"log_lik .*shape \(1,\).*jnp.sum"),
-        (lambda **a: regress(lambda y, a: np.log(1 + a**2), **a), "log_lik .*jax.numpy.*TracerArrayConversionError"),
+        (lambda **a: regress(SCALARS_ONLY, **a), "log_lik .*jax.numpy.*ConcretizationTypeError"),
+        (lambda **a: regress(lambda y, a: np.log(1 + a[0] ** 2), **a), "log_lik .*jax.numpy"),
+        (lambda **a: regress(lambda y, a: np.sum(np.log(1 + a**2)), **a), "log_lik .*jax.numpy"),
         (lambda **a: regress(lambda y, a: -a if a > 0 else a, **a), "log_lik .*jax.numpy.*TracerBoolConversionError"),
         (lambda **a: regress(lambda y, a: None, **a), "log_lik "),
         (lambda **a: regress(lambda y, a: [a], **a), "log_lik "),
@@ -35,6 +43,61 @@ def fit(factor, prior, data):
 def test_functions_of_the_activation(build, message, algorithm):
     with pytest.raises(ValueError, match=f"^{message}"):
         build(algorithm=algorithm)
+
+
+# few rows, so that all visits are taken on the host, whatever the algorithm
+ROWS, TARGETS = np.random.default_rng(0).normal(size=(30, 2)), np.random.default_rng(1).normal(size=30)
+IN_NUMPY_AND_JAX = {
+    "heavy tails": (lambda y, a: -np.log(1 + (y - a) ** 2), lambda y, a: -jnp.log(1 + (y - a) ** 2), None),
+    "log-concave": (lambda y, a: y * a - np.logaddexp(0, a), lambda y, a: y * a - jnp.logaddexp(0, a), None),
+    "with a centre": (lambda y, a: -np.cosh(y - a), lambda y, a: -jnp.cosh(y - a), lambda y: y),
+}
+ALGORITHMS = {
+    "ep": cavity.ep(),
+    "aep": cavity.aep(),
+    "vmp": cavity.vmp(),
+    "ep in batches": cavity.ep(batch_size=4),
+    "sep": cavity.sep(batch_size=4),
+    "adf": cavity.adf(4),
+}
+QUICK = [("heavy tails", "ep"), ("heavy tails", "vmp"), ("log-concave", "aep"), ("with a centre", "adf")]
+PAIRS = thinned([(name, by) for name in IN_NUMPY_AND_JAX for by in ALGORITHMS], lambda *pair: pair in QUICK)
+
+
+@pytest.mark.parametrize(("name", "by"), PAIRS)
+def test_a_function_of_numpy_fits_as_that_of_jax(name, by):
+    *functions, center = IN_NUMPY_AND_JAX[name]
+    y = (TARGETS > 0).astype(float) if name == "log-concave" else TARGETS
+    ours, traced = (
+        cavity.fit(factors.glm(log_lik, center), Gaussian.isotropic(2), (ROWS, y), ALGORITHMS[by], tol=1e-9)
+        for log_lik in functions
+    )
+    assert ours.posterior.is_proper()
+    np.testing.assert_allclose(ours.posterior.mean, traced.posterior.mean, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(ours.posterior.covariance, traced.posterior.covariance, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(ours.log_evidence, traced.log_evidence, rtol=1e-7)
+
+
+@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.sep(), cavity.dsep(3)], ids=["ep", "sep", "dsep"])
+def test_a_function_of_numpy_fits_row_by_row_as_that_of_jax(algorithm):
+    # many small batches are visited inside of a compiled program, which could not call it
+    data = np.tile(ROWS, (2, 1)), np.tile(TARGETS, 2)
+    ours, traced = (
+        cavity.fit(factors.glm(log_lik), Gaussian.isotropic(2), data, algorithm, tol=1e-9)
+        for log_lik in IN_NUMPY_AND_JAX["heavy tails"][:2]
+    )
+    np.testing.assert_allclose(ours.posterior.mean, traced.posterior.mean, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(ours.posterior.covariance, traced.posterior.covariance, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(ours.log_evidence, traced.log_evidence, rtol=1e-7)
+
+
+@pytest.mark.parametrize("ask", ["evidence_gradient", "linear_response"])
+def test_a_function_of_numpy_is_named_where_it_would_be_differentiated(ask):
+    log_lik = IN_NUMPY_AND_JAX["heavy tails"][0]
+    result = cavity.fit(factors.glm(log_lik), Gaussian.isotropic(2), (ROWS, TARGETS), cavity.aep(), keep_data=True)
+    given = [lambda q: q.shift] if ask == "linear_response" else []
+    with pytest.raises(ValueError, match=r"^log_lik .*jax.numpy.*TracerArrayConversionError"):
+        getattr(result, ask)(*given)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What `fit` promises: warnings with results kept, records, callbacks, seeds, no second trace, nothing lost."""
 
+import gc
 import pickle
 import warnings
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import pytest
 
 import cavity
 from cavity.inference.complaints import is_collapsing
-from tests.registry import thinned
+from tests.registry import assert_trees_close, thinned
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(50, 2))
@@ -188,19 +190,37 @@ def test_collapse_is_told_from_convergence():
     assert not is_collapsing(np.zeros(20))
 
 
-def test_a_second_fit_on_the_same_shapes_does_not_trace_again():
+@pytest.mark.parametrize(
+    ("algorithm", "n_rows"),
+    [(cavity.sep(batch_size=10), 50), (cavity.sep(batch_size=10), 60), (cavity.sep(), 80), (cavity.aep(), 70)],
+    ids=["same shapes", "more rows", "row by row", "all rows at once"],
+)
+def test_a_second_fit_does_not_trace_again(algorithm, n_rows):
     traces = []
 
     def log_lik(y, a):
-        traces.append(1)
-        return -0.5 * (y - a) ** 2
+        if not isinstance(a, np.ndarray):  # numbers are tried first
+            traces.append(1)
+        return -0.5 * jnp.square(y - a)
 
     factor = cavity.factors.glm(log_lik)
-    cavity.fit(factor, PRIOR, (X, Y), cavity.sep(batch_size=10))
+    cavity.fit(factor, PRIOR, (X, Y), algorithm)
     first = len(traces)
     rng = np.random.default_rng(1)
-    cavity.fit(factor, PRIOR, (rng.normal(size=X.shape), rng.normal(size=50)), cavity.sep(batch_size=10), seed=3)
+    cavity.fit(factor, PRIOR, (rng.normal(size=(n_rows, 2)), rng.normal(size=n_rows)), algorithm, seed=3)
     assert len(traces) == first > 0
+
+
+@pytest.mark.parametrize("algorithm", [cavity.aep(), cavity.ep(batch_size=10)], ids=["aep", "ep"])
+def test_a_likelihood_in_numpy_is_not_traced(algorithm):
+    kinds = set()
+
+    def log_lik(y, a):
+        kinds.add(type(a))
+        return -0.5 * np.square(y - a)
+
+    cavity.fit(cavity.factors.glm(log_lik), PRIOR, (X, Y), algorithm)
+    assert kinds == {np.ndarray}
 
 
 def test_different_factors_never_share_a_compiled_program():
@@ -232,8 +252,8 @@ def test_a_fit_can_begin_where_another_ended(algorithm):
     assert probit(algorithm, start=first).n_sweeps == 1
     with pytest.raises(ValueError, match="start must be a result for the same data and algorithm"):
         probit(cavity.aep() if algorithm == cavity.ep() else cavity.ep(), start=first)
-    with pytest.raises(ValueError, match="start must be the result of a fit"):
-        probit(algorithm, start=pickle.loads(pickle.dumps(first)))
+    pickled = cavity.fit(cavity.factors.probit(), wide, (X, Y), algorithm, start=pickle.loads(pickle.dumps(first)))
+    np.testing.assert_array_equal(pickled.posterior.precision, again.posterior.precision)
 
 
 MIXTURE = cavity.factors.mixture([0.5, 0.5], 0.3)
@@ -274,18 +294,83 @@ def test_where_a_fit_begins_is_checked():
     assert abs(moved.posterior.kl(probit(cavity.aep()).posterior)) < 1e-9
 
 
+GOING_ON = {
+    "adf": cavity.adf(),
+    "ep": cavity.ep(),
+    "ep in batches": cavity.ep(batch_size=8),
+    "parallel-ep": cavity.parallel_ep(),
+    "aep": cavity.aep(),
+    "slow aep": cavity.aep(rate=0.4),
+    "sep row by row": cavity.sep(),
+    "sep": cavity.sep(batch_size=5),  # the rate within a sweep halves from one to the next
+    "sep on schedule": cavity.sep(batch_size=5, rate=cavity.robbins_monro()),
+    "sep with replacement": cavity.sep(batch_size=5, replace=True),
+    "dsep": cavity.dsep(n_sites=3, batch_size=4),
+    "svi": cavity.svi(batch_size=5, rate=0.2),
+}
+
+
+def assert_same_progress(one, other):
+    """Where two fits stand, to the last bit."""
+    assert one.control == other.control
+    assert_trees_close(one._replace(control=None), other._replace(control=None), rtol=0, atol=0)
+
+
+def assert_same_course(fits, whole):
+    """Fits that go on from each other and one in one piece agree to the last bit, in what they found and how."""
+    assert_trees_close(fits[-1].posterior, whole.posterior, rtol=0, atol=0)
+    assert_same_progress(fits[-1].progress, whole.progress)
+    np.testing.assert_array_equal(fits[-1].log_evidence, whole.log_evidence)
+    for name in ("change", "skipped", "backoffs", "rate", "entropy", "score"):
+        pieces = np.concatenate([getattr(fit.history, name) for fit in fits])
+        np.testing.assert_array_equal(pieces, getattr(whole.history, name))
+
+
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning", "ignore::cavity.CollapseWarning")
+@pytest.mark.parametrize("name", GOING_ON)
+def test_a_fit_goes_on_in_steps_as_in_one_piece(name):
+    fits = []
+    for n_sweeps in (4, 4, 4, 1):
+        fits.append(probit(GOING_ON[name], max_sweeps=n_sweeps, start=fits[-1] if fits else None, tol=0))
+    assert_same_course(fits, probit(GOING_ON[name], max_sweeps=13, tol=0))
+
+
 @pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning")
-def test_a_fit_goes_on_in_steps_as_in_one_piece():
-    # the halving rate within a sweep and a schedule of the user's both know how many sweeps came before
-    for algorithm in (cavity.sep(batch_size=5), cavity.sep(batch_size=5, rate=cavity.robbins_monro())):
-        result = None
-        for _ in range(3):
-            result = probit(algorithm, max_sweeps=4, start=result, tol=0)
-        thirteenth = probit(algorithm, max_sweeps=1, start=result, tol=0)
-        whole = probit(algorithm, max_sweeps=13, tol=0)
-        if algorithm.rate is not None:
-            assert thirteenth.history.rate[0] == pytest.approx(whole.history.rate[12])
-        assert whole.posterior.kl(thirteenth.posterior) < 1e-4
+@pytest.mark.parametrize("name", ["ep", "sep", "aep"])
+def test_a_pickled_fit_goes_on_as_if_it_had_never_stopped(name):
+    half = probit(GOING_ON[name], max_sweeps=3, tol=0)
+    rest = probit(GOING_ON[name], max_sweeps=3, tol=0, start=pickle.loads(pickle.dumps(half)))
+    assert_same_course([half, rest], probit(GOING_ON[name], max_sweeps=6, tol=0))
+
+
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning")
+@pytest.mark.parametrize("name", thinned(["aep", "sep", "ep"], lambda name: name == "aep"))
+def test_sweeps_that_are_combined_go_on_as_if_they_had_never_stopped(name):
+    # overlapping parts of a mixture, where q is moved ahead of its sweeps: wherever it is stopped
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.normal(-1, 1, 300), rng.normal(1.2, 0.8, 300)])[:, None]
+    components = cavity.NormalGamma.from_parameters([[-1.0], [1.0]], np.full(2, 0.1), np.ones(2), np.ones(2))
+    prior = {"weights": cavity.Dirichlet([2.0, 2.0]), "components": components}
+    algorithm = {"aep": cavity.aep(), "sep": cavity.sep(batch_size=100), "ep": cavity.ep(batch_size=100)}[name]
+    fit = lambda n_sweeps, start=None: cavity.fit(
+        cavity.factors.gaussian_mixture(), prior, x, algorithm, max_sweeps=n_sweeps, start=start, tol=0
+    )
+    whole, halves = fit(20), [fit(first) for first in (3, 8, 9, 12, 17)]
+    for half in halves:
+        assert_same_course([half, fit(20 - half.n_sweeps, half)], whole)
+    assert any(half.progress.control.leapt for half in halves) == (name == "aep")
+
+
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning")
+def test_a_result_is_left_as_it_was_by_fits_that_go_on_from_it():
+    for algorithm in GOING_ON.values():
+        if algorithm.n_sites == 0:
+            continue
+        half = probit(algorithm, max_sweeps=2, tol=0)
+        before = pickle.loads(pickle.dumps(half))
+        once, again = (probit(algorithm, max_sweeps=2, tol=0, start=half) for _ in range(2))
+        assert_same_progress(half.progress, before.progress)
+        assert_same_progress(once.progress, again.progress)
 
 
 def test_rounding_is_not_taken_for_slow_convergence():
@@ -302,7 +387,7 @@ def test_rounding_is_not_taken_for_slow_convergence():
 
 def test_the_evidence_of_another_noise_moves_as_that_of_a_refit():
     y = X @ [1.0, -1.0] + 0.7 * np.random.default_rng(3).normal(size=50)
-    fit = lambda noise: cavity.fit(cavity.factors.gaussian(noise), PRIOR, (X, y), cavity.ep())
+    fit = lambda noise: cavity.fit(cavity.factors.gaussian(noise), PRIOR, (X, y), cavity.ep(), keep_data=True)
     result = fit(0.5)
     held = lambda noise: result.evidence_with(cavity.factors.gaussian(noise))
     assert held(0.5) == pytest.approx(result.log_evidence, rel=1e-12)
@@ -310,13 +395,40 @@ def test_the_evidence_of_another_noise_moves_as_that_of_a_refit():
     assert (held(0.5001) - held(0.4999)) / 0.0002 == pytest.approx(refitted, rel=1e-6)
 
 
+def asked(result):
+    """What only a result with its data can answer."""
+    return [
+        result.evidence_gradient,
+        lambda: result.evidence_with(cavity.factors.probit()),
+        lambda: result.linear_response(lambda q: q.shift),
+    ]
+
+
 def test_a_result_can_be_pickled_without_its_data():
-    result = probit(cavity.ep())
+    result = probit(cavity.ep(), keep_data=True)
     again = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(again.posterior.precision, result.posterior.precision)
     np.testing.assert_array_equal(again.history.change, result.history.change)
-    with pytest.raises(ValueError, match="fit again"):
-        again.evidence_gradient()
+    for ask in asked(result):
+        ask()
+    for without in (again, result.without_data(), probit(cavity.ep())):
+        assert without.fitted is None
+        for ask in asked(without):
+            with pytest.raises(ValueError, match="fit with keep_data=True"):
+                ask()
+
+
+def test_a_result_does_not_hold_on_to_its_data():
+    features, y = X.copy(), Y.copy()
+    held = weakref.ref(features)
+    result = cavity.fit(cavity.factors.probit(), PRIOR, (features, y), cavity.ep())
+    size = len(pickle.dumps(result))
+    wide = cavity.fit(cavity.factors.probit(), PRIOR, (np.repeat(X, 20, 0), np.repeat(Y, 20)), cavity.aep())
+    del features
+    gc.collect()
+    assert held() is None
+    assert bool(result.posterior.is_proper())
+    assert len(pickle.dumps(wide)) < size + 4000  # as large for a thousand rows as for fifty
 
 
 def test_the_global_flag_stays_off():
@@ -357,8 +469,12 @@ def test_settings_out_of_range_are_named(options, message):
         (lambda: cavity.robbins_monro(decay=0.3), "decay must lie"),
         (lambda: cavity.robbins_monro("a"), "decay must be a positive finite number"),
         (lambda: cavity.Algorithm("all", 1, groups=np.zeros(50, int)), "groups must be None"),
-        (lambda: probit(cavity.aep()).evidence_with(cavity.factors.poisson()), "factor must be of the kind"),
-        (lambda: probit(cavity.aep()).evidence_with("probit"), "factor must be of the kind"),
+        (
+            lambda: probit(cavity.aep(), keep_data=True).evidence_with(cavity.factors.poisson()),
+            "factor must be of the kind",
+        ),
+        (lambda: probit(cavity.aep(), keep_data=True).evidence_with("probit"), "factor must be of the kind"),
+        (lambda: probit(cavity.aep()).evidence_with(cavity.factors.probit()), "This result does not hold its data"),
         (lambda: cavity.Algorithm(5, None), "groups must be given for n_sites=5"),
         (lambda: cavity.Algorithm(2, None, groups=np.arange(50) % 6), "groups must hold labels below"),
         (lambda: cavity.Algorithm("all", 10, replace=True), "replace must be False"),

@@ -38,7 +38,7 @@ def test_closed_form_is_linear_response(kind):
     prior = Prior(2, kind, concentration=1.0, mean_count=0.01, df=4.0, variance=0.5).family(np.zeros((2, 2)))
     factor = cavity.factors.gaussian_mixture()
     start = given_labels(prior, X, LABELS)
-    result = cavity.fit(factor, prior, X, cavity.averaged_vmp(), start=start, tol=1e-8)
+    result = cavity.fit(factor, prior, X, cavity.averaged_vmp(), start=start, tol=1e-8, keep_data=True)
     response = result.linear_response(expectations)
     posterior = MixturePosterior.of(result.posterior, UnitsOf(np.zeros(2), np.ones(2)))
     with jax.enable_x64(True):

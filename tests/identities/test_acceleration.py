@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.families import Dirichlet, Gamma, Product
-from cavity.inference.acceleration import Acceleration, products, shortest
+from cavity import _tree as tree
+from cavity.families import DiagonalGaussian, Dirichlet, Gamma, Gaussian, Product
+from cavity.inference import acceleration
+from cavity.inference.acceleration import DEPTH, noted, proposed, shortest
+from cavity.inference.measure import inner_products
+from tests.registry import assert_trees_close, spd
 
 
 def test_a_linear_map_is_solved_after_one_sweep_more_than_dimensions():
@@ -25,21 +29,61 @@ def test_a_linear_map_is_solved_after_one_sweep_more_than_dimensions():
     assert np.linalg.norm(ends[-1] - fixed) > 0.1 * np.linalg.norm(fixed)
 
 
-def test_lengths_are_those_of_the_hessian_of_the_log_partition():
+RNG = np.random.default_rng(1)
+MEMBERS = {
+    "traced": Product({"a": Gamma(np.array(3.0), np.array(2.0)), "b": Dirichlet(np.array([1.0, 4.0]))}),
+    "host": Product({"a": Gaussian(RNG.normal(size=2), spd(RNG, (), 2)), "b": DiagonalGaussian([0.3], [2.0])}),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_lengths_are_those_of_the_hessian_of_the_log_partition(name):
+    q = MEMBERS[name]
+    assert q.has_host_form() == (name == "host")
+    random = lambda leaf: RNG.normal(size=leaf.shape)
+    moves = [tree.map(lambda leaf: symmetric(random(leaf)), q) for _ in range(3)]
     with jax.enable_x64(True):
-        q = Product({"a": Gamma(jnp.array(3.0), jnp.array(2.0)), "b": Dirichlet(jnp.array([1.0, 4.0]))})
-        moves = jax.tree.map(lambda leaf: jax.random.normal(jax.random.key(1), (3, *leaf.shape)), q)
-        flat, back = jax.flatten_util.ravel_pytree(q)
+        flat, back = jax.flatten_util.ravel_pytree(tree.map(jnp.asarray, q))
         hessian = jax.hessian(lambda eta: back(eta).log_partition())(flat)
-        rows = jax.vmap(lambda move: jax.flatten_util.ravel_pytree(move)[0])(moves)
-        np.testing.assert_allclose(products(q, moves), rows @ hessian @ rows.T, rtol=1e-10)
+        rows = jnp.stack([jax.flatten_util.ravel_pytree(move)[0] for move in moves])
+        wanted = rows @ hessian @ rows.T
+    for at_most in (3, DEPTH):
+        np.testing.assert_allclose(inner_products(q, moves, at_most), wanted, rtol=1e-10)
+
+
+def symmetric(leaf):
+    return leaf + leaf.T if leaf.ndim == 2 else leaf
 
 
 def test_moves_that_are_alike_or_nothing_are_not_combined():
     assert shortest(np.zeros((2, 2))) is None
     moves = np.array([1.0, 1.00001])  # which would have to be carried on for a hundred thousand sweeps
     assert shortest(np.outer(moves, moves)) is None
-    assert Acceleration().propose(None) is None
+    assert proposed((), None) is None
+    assert proposed(noted((), np.zeros(2), None), None) is None
+
+
+def test_the_last_sweeps_are_kept_unless_they_are_large(monkeypatch):
+    past = ()
+    for number in range(DEPTH + 2):
+        past = noted(past, np.full(3, float(number)), float(number))
+    assert [sweep.move for sweep in past] == [2.0, 3.0, 4.0, 5.0]
+    assert [sweep.sites[0] for sweep in past] == [2.0, 3.0, 4.0, 5.0]
+    monkeypatch.setattr(acceleration, "MOST_NUMBERS", 2)
+    assert noted(past, np.zeros(3), 6.0) is past
+
+
+def test_sites_are_combined_as_moves_of_q_say():
+    q = MEMBERS["host"]
+    moves = [tree.map(lambda leaf: symmetric(RNG.normal(size=leaf.shape)), q) for _ in range(3)]
+    sites = [tree.map(lambda leaf: RNG.normal(size=(4, *leaf.shape)), q) for _ in range(3)]
+    past = ()
+    for one, move in zip(sites, moves, strict=True):
+        past = noted(past, one, move)
+    share = shortest(inner_products(q, moves, DEPTH))
+    assert share.sum() == pytest.approx(1.0)
+    wanted = tree.map(lambda *leaves: np.tensordot(share, np.stack(leaves), 1), *sites)
+    assert_trees_close(proposed(past, q), wanted, rtol=1e-12)
 
 
 @pytest.fixture
@@ -54,7 +98,7 @@ def test_slow_sweeps_reach_the_same_fixed_point_in_fewer(overlapping, monkeypatc
     prior, x = overlapping
     run = lambda: cavity.fit(cavity.factors.gaussian_mixture(), prior, x, cavity.aep(), tol=1e-7)
     quick = run()
-    monkeypatch.setattr(Acceleration, "propose", lambda *_: None)
+    monkeypatch.setattr(acceleration, "proposed", lambda *_: None)
     plain = run()
     assert quick.converged
     assert plain.converged
@@ -65,15 +109,17 @@ def test_slow_sweeps_reach_the_same_fixed_point_in_fewer(overlapping, monkeypatc
 
 def test_a_combination_that_goes_astray_is_taken_back(overlapping, monkeypatch):
     prior, x = overlapping
-    propose = Acceleration.propose
+    went = []
 
-    def astray(self, q):
-        sites = propose(self, q)
+    def astray(past, q):
+        sites = proposed(past, q)
+        went.append(sites is not None)
         return None if sites is None else jax.tree.map(lambda leaf: 1.2 * leaf, sites)
 
-    monkeypatch.setattr(Acceleration, "propose", astray)
+    monkeypatch.setattr(acceleration, "proposed", astray)
     wrong = cavity.fit(cavity.factors.gaussian_mixture(), prior, x, cavity.aep(), tol=1e-6)
-    monkeypatch.setattr(Acceleration, "propose", lambda *_: None)
+    assert any(went)
+    monkeypatch.setattr(acceleration, "proposed", lambda *_: None)
     plain = cavity.fit(cavity.factors.gaussian_mixture(), prior, x, cavity.aep(), tol=1e-6)
     assert wrong.converged
     assert wrong.posterior.distance(plain.posterior) < 1e-4

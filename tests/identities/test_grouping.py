@@ -8,11 +8,11 @@ import pytest
 import cavity
 from cavity.datasets import synthetic_probit
 from cavity.inference import grouping
-from cavity.inference.kernel import GENERAL
-from cavity.inference.problem import Problem
+from cavity.inference.contract import Setting
 from cavity.inference.pull import pull
 from tests.registry import FACTORS, thinned
 from tests.statistical.sources import dataset, needs_data
+from tests.steps import general, walk_of
 
 CLUSTERED = synthetic_probit(300, 10, n_components=5, seed=1)
 AUTO = cavity.daep(groups="auto")
@@ -24,10 +24,14 @@ def probit(data, algorithm, **options):
 
 
 def shared(factor, prior, data, weights=None):
-    """A problem with one site, q near its fixed point, and that site."""
+    """A walk with one site, and the state near its fixed point."""
     result = cavity.fit(factor, prior, data, cavity.aep(), weights=weights, evidence=False)
-    problem = Problem.of(factor, prior, data, cavity.aep(), weights, 0)
-    return problem, result.posterior, jax.tree.map(lambda leaf: leaf[0], result._sites)
+    return walk_of(factor, prior, data, cavity.aep(), weights), result.progress.state
+
+
+def errors_at(walk, state, draws):
+    """r_n at draws, less its mean."""
+    return grouping.centred(walk.errors(state, draws, Setting(1.0)))
 
 
 @pytest.mark.parametrize("name", ["mixture", "categorical-dirichlet"])
@@ -40,26 +44,25 @@ def test_lengths_at_draws_are_fishers(name):
         change = pull(case.factor, prior, 0.0 * prior, datum, 1.0, 1.0).move
         exact = jax.jvp(lambda eta: eta.moments(), (prior,), (change,))[1]
         exact = sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(change), jax.tree.leaves(exact), strict=True))
-        values = np.asarray(grouping.values_at(grouping.draws_of(prior, jax.random.key(0), 20_000), change))
-    np.testing.assert_allclose(grouping.length(values - values.mean()) ** 2, exact, rtol=0.1)
+        change = jax.tree.map(np.asarray, change)
+    values = grouping.values_at(grouping.draws_of(case.prior, 0, 20_000), change)
+    np.testing.assert_allclose(grouping.length(grouping.centred(values)) ** 2, exact, rtol=0.1)
 
 
-@pytest.mark.slow
-def test_errors_of_sharing_are_those_of_two_pulls():
+@pytest.mark.parametrize("name", thinned(["probit", "mixture", "clutter"], lambda name: name == "probit"))
+def test_errors_of_sharing_are_those_of_two_pulls(name):
     weights = np.random.default_rng(0).uniform(0.3, 2.0, 12)
-    case = FACTORS["probit"]
-    problem, q, site = shared(case.factor, case.prior, case.data, weights)
+    case = FACTORS[name]
+    walk, state = shared(case.factor, case.prior, case.data, weights)
+    q, site = state.q, jax.tree.map(lambda leaf: leaf[0], state.sites)
+    draws = grouping.draws_of(q, 0, 7)
+    fast, slow = (errors_at(each, state, draws) for each in (walk, general(walk)))
     with jax.enable_x64(True):
-        draws = grouping.draws_of(q, jax.random.key(0), 7)
-        fast, slow = (
-            np.asarray(grouping.errors_of_sharing(kernel, q, site, problem.model, draws, 1.0))
-            for kernel in (problem.kernel, GENERAL)
-        )
         for row in (0, 5, 11):
             datum = jax.tree.map(lambda leaf, row=row: jnp.asarray(leaf)[row], case.data)
             estimate = case.factor.site(q - site, datum, 1.0)
             again = case.factor.site(q - min(1.0, weights[row]) * estimate, datum, 1.0)
-            values = np.asarray(grouping.values_at(draws, again - estimate))
+            values = grouping.values_at(draws, jax.tree.map(np.asarray, again - estimate))
             np.testing.assert_allclose(fast[row], values - values.mean(), rtol=1e-6, atol=1e-10)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-10)
 
@@ -67,12 +70,11 @@ def test_errors_of_sharing_are_those_of_two_pulls():
 def test_groups_of_one_row_take_the_whole_error_away():
     # With a site for each row but one, what the groups do to q is what own sites would: Σ w r.
     X, y = CLUSTERED[0][:40, :3], CLUSTERED[1][:40]
-    problem, q, site = shared(cavity.factors.probit(), cavity.Gaussian.isotropic(3), (X, y))
-    with jax.enable_x64(True):
-        draws = grouping.draws_of(q, jax.random.key(0), 50)
-        total = np.asarray(grouping.errors_of_sharing(problem.kernel, q, site, problem.model, draws, 1.0)).sum(0)
-        one = grouping.effect(problem, site, np.zeros(40, int), 39, draws, 1.0)
-        pairs = grouping.effect(problem, site, np.minimum(np.arange(40), 38), 39, draws, 1.0)
+    walk, state = shared(cavity.factors.probit(), cavity.Gaussian.isotropic(3), (X, y))
+    draws = grouping.draws_of(state.q, 0, 50)
+    total = errors_at(walk, state, draws).sum(0)
+    one = grouping.effect(walk, state, np.zeros(40, int), draws, 1.0)
+    pairs = grouping.effect(walk, state, np.minimum(np.arange(40), 38), draws, 1.0)
     assert grouping.length(one) < 1e-4
     assert grouping.length(total - pairs) < 0.1 * grouping.length(total)
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity.inference.guard import MAX_HALVINGS, advance
 from cavity.inference.pull import pull
-from cavity.inference.step import proper_rate
-from tests.registry import FACTORS
+from tests.registry import FACTORS, assert_trees_close
+from tests.steps import WAYS
 
 CASE = FACTORS["probit"]
 
@@ -38,14 +39,56 @@ def test_a_likelihood_that_is_not_a_number_is_skipped_and_counted():
     assert np.all(np.isfinite(result.posterior.mean))
 
 
-def test_the_rate_is_halved_until_q_is_proper():
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.aep()], ids=["own", "shared"])
+def test_a_batch_with_an_improper_cavity_is_skipped_and_counted(way, algorithm):
+    steps = WAYS[way].begin(CASE.factor, CASE.prior, CASE.data, algorithm)
+    wide = steps.walk.slots.own and "general" not in way  # sites of two numbers, along the rows
+    bad = jax.tree.map(np.array, steps.state.sites)
+    stack = bad[0] if steps.walk.slots.own else bad
+    each = 1e3 * np.ones(12) if wide else np.broadcast_to(2.0 * CASE.prior.precision, stack.precision.shape)
+    stack.precision[...] = each
+    steps.state = steps.state._replace(sites=bad)
+    q = steps.state.q
+    info = steps.visit([0, 3, 4])
+    assert info.skipped == 3
+    assert info.backoffs == 0
+    assert_trees_close(steps.state.q, q, rtol=0, atol=0)
+    assert_trees_close(steps.state.sites, bad, rtol=0, atol=0)
+
+
+def at_rate(q, move, rate, traced):
+    """Where q is after a step, at which rate, and whether that was cut: on the host, or in a compiled program."""
+    if not traced:
+        return advance(q, move, rate)
     with jax.enable_x64(True):
-        rate, cut = proper_rate(CASE.prior, -3.0 * CASE.prior, 1.0)
-        assert float(rate) == 0.25
-        assert bool(cut)
-        assert float(proper_rate(CASE.prior, CASE.prior, 1.0)[0]) == 1.0
-        nan = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), CASE.prior)
-        assert float(proper_rate(CASE.prior, nan, 1.0)[0]) == 0.0
+        return jax.tree.map(np.asarray, jax.jit(advance)(q, move, jnp.asarray(rate)))
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["host", "traced"])
+def test_the_rate_is_halved_until_q_is_proper(traced):
+    q, rate, cut = at_rate(CASE.prior, -3.0 * CASE.prior, 1.0, traced)
+    assert float(rate) == 0.25
+    assert bool(cut)
+    assert_trees_close(q, 0.25 * CASE.prior, rtol=1e-15)
+    q, rate, cut = at_rate(CASE.prior, CASE.prior, 1.0, traced)
+    assert float(rate) == 1.0
+    assert not bool(cut)
+    assert_trees_close(q, 2.0 * CASE.prior, rtol=1e-15)
+    _, rate, cut = at_rate(CASE.prior, -(1.5 * 2.0**MAX_HALVINGS) * CASE.prior, 1.0, traced)
+    assert float(rate) == 0.0
+    assert bool(cut)
+    _, rate, _ = at_rate(CASE.prior, -(0.75 * 2.0**MAX_HALVINGS) * CASE.prior, 1.0, traced)
+    assert float(rate) == 2.0**-MAX_HALVINGS
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["host", "traced"])
+def test_no_step_is_made_towards_what_is_not_a_number(traced):
+    nan = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), CASE.prior)
+    q, rate, cut = at_rate(CASE.prior, nan, 1.0, traced)
+    assert float(rate) == 0.0
+    assert bool(cut)
+    assert_trees_close(q, CASE.prior, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.sep(), cavity.aep(), cavity.sep(rate=1.0)])

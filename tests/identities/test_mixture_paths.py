@@ -81,7 +81,7 @@ def test_the_gradient_of_the_evidence_goes_through_a_mixture():
         "weights": cavity.Dirichlet([1.0, 2.0]),
         "components": cavity.NormalGamma.from_parameters(MEANS, COUNTS, SHAPES, scale * np.ones(2)),
     }
-    fit = lambda scale: cavity.fit(factor, prior(scale), X, cavity.aep(), tol=1e-9)
+    fit = lambda scale: cavity.fit(factor, prior(scale), X, cavity.aep(), tol=1e-9, keep_data=True)
     by_prior = fit(1.0).evidence_gradient()[1]
     numerical = (fit(1.001).log_evidence - fit(0.999).log_evidence) / 0.002
     np.testing.assert_allclose(np.sum(by_prior["components"].rate), numerical, rtol=1e-4)

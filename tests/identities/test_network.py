@@ -1,22 +1,26 @@
 """Networks: moments against quadrature, the projection against its definition, and compiled loops against autodiff."""
 
+import pickle
+
 import jax
 import mpmath as mp
 import numpy as np
 import pytest
-from cavity.factors.networks.driver import Sweeps, by_kernel, by_loops, refined_by_loop
-from cavity.inference.driver import Setting
 from scipy import integrate, stats
 
 import cavity
-from cavity.factors.networks import gamma_noise, varying_noise
+from cavity.factors.networks import gamma_noise, loops, varying_noise
 from cavity.factors.networks.activations import ACTIVATIONS, LEAK
 from cavity.factors.networks.factor import weights_site
+from cavity.factors.networks.loops import refined_by_loop
 from cavity.factors.networks.weight_prior import LEAST_SHARE, Refined, one_site, refine
 from cavity.families import DiagonalGaussian, Gamma
-from cavity.inference import memory
-from cavity.inference.problem import Problem
-from tests.registry import thinned
+from cavity.inference import order, scan
+from cavity.inference.contract import Setting
+from cavity.inference.sweep import private
+from cavity.inference.traced import Traced
+from tests.registry import assert_trees_close, thinned
+from tests.steps import first, walk_of
 
 ALGORITHMS = {
     "adf": cavity.adf(),
@@ -224,9 +228,25 @@ def test_what_a_label_says_of_an_output(mean, y):
     np.testing.assert_allclose(found, np.array(wanted, dtype=float), rtol=2e-11, atol=1e-300)
 
 
+def always_scan(self, state, rows, plan, rates, counts, setting):
+    """The batches of the general programs inside a compiled scan, however few they are."""
+    return scan.visits(self.compiled, state, rows, plan, rates, counts, setting.power)
+
+
+@pytest.fixture
+def without_loops(monkeypatch):
+    """The general engine instead of compiled loops: batch by batch, or scanned."""
+
+    def choose(way):
+        monkeypatch.setattr(loops, "has_loops", lambda *_: False)
+        monkeypatch.setattr(Traced, "visits", {"batches": lambda *_: None, "scan": always_scan}[way])
+
+    return choose
+
+
 @pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning", "ignore::cavity.CollapseWarning")
 @pytest.mark.parametrize(("name", "sizes"), thinned([(name, sizes) for name in ALGORITHMS for sizes in SIZES], few))
-def test_compiled_loops_are_the_general_kernel(name, sizes, data, monkeypatch):
+def test_compiled_loops_are_the_general_engine(name, sizes, data, without_loops):
     pytest.importorskip("numba")
     factor = cavity.factors.network(sizes if sizes != "labels" else (3, 5, 1), labels=sizes == "labels")
     data = (data[0], np.where(data[1] > 0, 1.0, -1.0)) if factor.labels else data
@@ -234,43 +254,103 @@ def test_compiled_loops_are_the_general_kernel(name, sizes, data, monkeypatch):
         factor, factor.prior(), data, ALGORITHMS[name], max_sweeps=3, tol=0.0, seed=1, evidence=False
     )
     fast = fit()
-    monkeypatch.setattr(Sweeps, "has_loops", lambda *_: False)
-    slow = fit()
-    for part in fast.posterior.parts:
-        for a, b in zip(jax.tree.leaves(fast.posterior[part]), jax.tree.leaves(slow.posterior[part]), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(fast.history.change, slow.history.change, rtol=1e-5)
+    for way in ("batches", "scan"):
+        without_loops(way)
+        slow = fit()
+        for part in fast.posterior.parts:
+            for a, b in zip(jax.tree.leaves(fast.posterior[part]), jax.tree.leaves(slow.posterior[part]), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(fast.history.change, slow.history.change, rtol=1e-5)
+        np.testing.assert_array_equal(fast.history.backoffs, slow.history.backoffs)
+
+
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning", "ignore::cavity.CollapseWarning")
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_compiled_loops_tell_scores_and_the_general_engine_knows_none(name, data, without_loops):
+    pytest.importorskip("numba")
+    factor = cavity.factors.network((3, 5, 1))
+    fit = lambda: cavity.fit(factor, factor.prior(), data, ALGORITHMS[name], max_sweeps=2, tol=0.0, evidence=False)
+    fast = fit()
+    assert np.all(np.isfinite(fast.history.score))
+    assert np.all(fast.history.score < 0)
+    np.testing.assert_array_equal(fast.sampling, fast.history.score)
+    for way in ("batches", "scan"):
+        without_loops(way)
+        assert np.all(np.isnan(fit().history.score))
+
+
+@pytest.mark.parametrize("sizes", thinned([(sizes,) for sizes in SIZES[:3]], lambda sizes: sizes == SIZES[0]))
+@pytest.mark.parametrize("algorithm", [cavity.aep(), cavity.daep(n_sites=3), cavity.Algorithm(0, None)])
+def test_compiled_loops_over_all_rows_at_once_are_the_general_engine(algorithm, sizes, data):
+    pytest.importorskip("numba")
+    factor = cavity.factors.network(sizes)
+    walk = walk_of(factor, factor.prior(), data, algorithm)
+    state, slots, setting = first(walk), walk.slots, Setting(1.0)
+    for slot in slots.visited():
+        which = np.arange(30)[slots.rows_of(slot, 0)]
+        plan = order.Plan(which[None], np.array([slot]))
+        fast, info = walk.in_batches(private(walk, state), 0, plan, np.ones(1), setting)
+        slow, _ = walk.shared_step(private(walk, state), 0, walk.rows(0, state), which, slot, 1.0, setting)
+        assert info.score < 0
+        assert_trees_close(fast, slow, rtol=1e-7, atol=1e-9)
+        state = slow
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 5, 2)])
 def test_a_row_that_holds_nearly_all_of_a_weight_leaves_it_alone(sizes, data):
-    """Compiled loops and the general kernel, from sites of which some have no cavity, or one that does not count."""
+    """Compiled loops and the general engine, from sites of which some have no cavity, or one that does not count."""
     pytest.importorskip("numba")
     factor, algorithm, rng = cavity.factors.network(sizes), cavity.ep(rate=1.0), np.random.default_rng(3)
-    with jax.enable_x64(True):
-        problem = Problem.of(factor, factor.prior(), data, algorithm, None, 0)
-        sweeps = Sweeps(factor, algorithm, 0)
-        state = sweeps.start(None, problem.model, True)
-        weights = state.sites["weights"]
-        weights.precision[:] = rng.uniform(0.0, 0.02, size=weights.precision.shape)
-        weights.precision[rng.integers(30, size=40), rng.integers(factor.n_weights, size=40)] = 200.0
-        state = sweeps.resume(None, problem.model, state, state.sites)
-        share = weights.precision / state.q["weights"].precision
-        assert np.sum(share > 1 - LEAST_SHARE) >= 5
-        copy = lambda: jax.tree.map(np.array, state)
-        plan = memory.plan(np.random.default_rng(0), problem.slots, 1, False)
-        setting = Setting(1.0, 1.0, False)
-        fast, _, _ = by_loops(factor, problem.model, copy(), plan, np.ones(30), setting)
-        slow, _, _ = by_kernel(factor, problem.model, copy(), plan, np.ones(30), setting)
-    for a, b in zip(jax.tree.leaves((fast.q, fast.sites)), jax.tree.leaves((slow.q, slow.sites)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+    walk = walk_of(factor, factor.prior(), data, algorithm)
+    state = first(walk)
+    weights = state.sites[0]["weights"]
+    weights.precision[:] = rng.uniform(0.0, 0.02, size=weights.precision.shape)
+    weights.precision[rng.integers(30, size=40), rng.integers(factor.n_weights, size=40)] = 200.0
+    state = state._replace(q=state.prior + walk.total(state.sites))
+    assert bool(state.q.is_proper())
+    share = weights.precision / state.q["weights"].precision
+    assert np.sum(share > 1 - LEAST_SHARE) >= 5
+    plan, rates = order.plan(np.random.default_rng(0), walk.slots, 0, 30, 1, False), np.ones(30)
+
+    def by_loops(state):
+        return loops.visits(factor, algorithm.settles, state, walk.rows(0, state), plan, rates, walk.slots.counts)[0]
+
+    def by_batches(state):
+        rows = walk.rows(0, state)
+        for which in plan.rows:
+            state, _ = walk.own_step(state, 0, rows, which, 1, 1.0, Setting(1.0))
+        return state
+
+    def by_scan(state):
+        return always_scan(walk.sums, state, walk.rows(0, state), plan, rates, walk.slots.counts, Setting(1.0))[0]
+
+    begin = lambda: jax.tree.map(np.array, state)  # sites change in place
+    fast = by_loops(begin())
+    for slow in (by_batches(begin()), by_scan(begin())):
+        assert_trees_close((fast.q, fast.sites), (slow.q, slow.sites), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::cavity.ConvergenceWarning", "ignore::cavity.CollapseWarning")
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_network_goes_on_as_if_it_had_never_stopped(name, data):
+    factor = cavity.factors.network((3, 5, 1))
+    run = lambda n_sweeps, start=None: cavity.fit(
+        factor, factor.prior(), data, ALGORITHMS[name], max_sweeps=n_sweeps, tol=0, start=start, evidence=False
+    )
+    half, whole = run(2), run(4)
+    kept = pickle.loads(pickle.dumps(half))
+    for start in (kept, half, half):  # which is left as it was
+        rest = run(2, start)
+        assert_trees_close(rest.posterior, whole.posterior, rtol=0, atol=0)
+        assert_trees_close(rest.progress.state, whole.progress.state, rtol=0, atol=0)
 
 
 @pytest.mark.filterwarnings("ignore:log_evidence is NaN")
 @pytest.mark.parametrize("algorithm", [cavity.adf(), cavity.adf(4), cavity.sep(rate=1.0)])
-def test_a_network_has_no_evidence(algorithm, data, monkeypatch):
+def test_a_network_has_no_evidence(algorithm, data, without_loops):
     factor = cavity.factors.network((3, 5, 1))
     once = lambda: cavity.fit(factor, factor.prior(), data, algorithm, callback=lambda sweep: True)
     assert np.isnan(once().log_evidence)
-    monkeypatch.setattr(Sweeps, "has_loops", lambda *_: False)
-    assert np.isnan(once().log_evidence)
+    for way in ("batches", "scan"):
+        without_loops(way)
+        assert np.isnan(once().log_evidence)

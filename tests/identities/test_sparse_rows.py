@@ -10,15 +10,11 @@ from scipy import sparse
 
 import cavity
 from cavity.factors.glm import rows as rows_of
-from cavity.factors.glm import sparse as on_host
+from cavity.inference.contract import CHUNK
 from tests.registry import assert_trees_close, thinned
+from tests.steps import WAYS
 
 RNG = np.random.default_rng(5)
-
-
-@pytest.fixture(autouse=True)
-def even_with_few_columns(monkeypatch):
-    monkeypatch.setattr(on_host, "MANY_COLUMNS", 0)
 
 
 def random_rows(n, dim, per_row):
@@ -32,22 +28,34 @@ def random_rows(n, dim, per_row):
     )
 
 
+@pytest.mark.parametrize("traced", [False, True], ids=["host", "traced"])
 @pytest.mark.parametrize(("dim", "per_row"), [(200, 3), (6, 3)], ids=["few entries", "many entries"])
-def test_products(dim, per_row):
+def test_products(dim, per_row, traced):
     matrix = random_rows(30, dim, per_row)
     dense, weight = matrix.toarray(), RNG.normal(size=30)
     root = RNG.normal(size=(dim, dim))
     with jax.enable_x64(True):
-        rows = jax.tree.map(jnp.asarray, rows_of.SparseRows.of(matrix))
+        of = lambda numbers: jax.tree.map(jnp.asarray, numbers) if traced else numbers
+        rows, kind = of(rows_of.SparseRows.of(matrix)), jax.Array if traced else np.ndarray
         assert rows.shape == (30, dim)
-        np.testing.assert_allclose(rows.dense(), dense, rtol=1e-14)
-        np.testing.assert_allclose(rows_of.times(rows, root), dense @ root, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(rows_of.times(rows, root[0]), dense @ root[0], rtol=1e-12, atol=1e-12)
+        assert rows.is_wide == (dim == 6)
+        found = {
+            "dense": rows.dense(),
+            "matrix": rows_of.times(rows, of(root)),
+            "vector": rows_of.times(rows, of(root[0])),
+            "quadratic": rows_of.quadratic(rows, of(root @ root.T)),
+            "sum": rows_of.weighted_sum(rows, of(weight)),
+            "gram": rows_of.weighted_gram(rows, of(weight)),
+        }
+        assert all(isinstance(value, kind) for value in found.values())
+        np.testing.assert_allclose(found["dense"], dense, rtol=1e-14)
+        np.testing.assert_allclose(found["matrix"], dense @ root, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found["vector"], dense @ root[0], rtol=1e-12, atol=1e-12)
         quadratic = np.sum((dense @ root @ root.T) * dense, 1)
-        np.testing.assert_allclose(rows_of.quadratic(rows, root @ root.T), quadratic, rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(rows_of.weighted_sum(rows, weight), dense.T @ weight, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found["quadratic"], quadratic, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(found["sum"], dense.T @ weight, rtol=1e-12, atol=1e-12)
         gram = dense.T @ (weight[:, None] * dense)
-        np.testing.assert_allclose(rows_of.weighted_gram(rows, weight), gram, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found["gram"], gram, rtol=1e-12, atol=1e-12)
 
 
 POINTS = {
@@ -59,10 +67,12 @@ POINTS = {
     "vmp in batches": (cavity.vmp(batch_size=16), 3),
     "ep at a given rate": (cavity.ep(batch_size=16, rate=0.3), 3),
     "sep": (cavity.sep(), 3),
+    "dsep": (cavity.dsep(groups=np.arange(40) % 4), 3),
+    "dsep, few entries": (cavity.dsep(groups=np.arange(40) % 4), 35),
     "aep": (cavity.aep(), 3),
     "fewer rows than features": (cavity.ep(), 60),
 }
-QUICK = ["ep", "ep in batches, few entries", "sep", "aep", "fewer rows than features"]
+QUICK = ["ep", "ep in batches, few entries", "sep", "dsep", "aep", "fewer rows than features"]
 
 
 @pytest.mark.parametrize("name", thinned(POINTS, lambda name: name in QUICK))
@@ -111,14 +121,36 @@ def test_rates_are_cut_and_rows_skipped_alike():
     assert_same_fit(thin, spread)
 
 
-def test_few_columns_are_left_to_the_compiler(monkeypatch):
-    monkeypatch.undo()
-    matrix, y = random_rows(40, 5, 2), RNG.choice([-1.0, 1.0], 40)
-    monkeypatch.setattr(on_host, "ON_HOST", object())  # would fail
+@pytest.mark.parametrize("dim", [pytest.param(5, marks=pytest.mark.slow), 35], ids=["many entries", "few entries"])
+@pytest.mark.parametrize("algorithm", [cavity.ep(), cavity.aep()], ids=["own", "shared"])
+def test_every_way_to_take_a_batch_takes_sparse_rows(algorithm, dim):
+    matrix, y = random_rows(40, dim, 2), RNG.choice([-1.0, 1.0], 40)
+    factor, prior = cavity.factors.probit(), cavity.Gaussian.isotropic(dim)
+    begin = lambda way, features: WAYS[way].begin(factor, prior, (features, y), algorithm)
+    spread = begin("chunks", matrix.toarray())
+    thin = [begin(way, matrix) for way in WAYS]
+    for rows in (np.arange(20), np.arange(20, 40), np.arange(10, 30)):
+        info = spread.visit(rows, 0.7, 0.5)
+        for steps in thin:
+            assert steps.visit(rows, 0.7, 0.5)[:2] == info[:2]
+            assert_trees_close(steps.state.q, spread.state.q, rtol=1e-11)
+
+
+@pytest.mark.parametrize("per_row", [2, 30], ids=["few entries", "many entries"])
+def test_chunks_are_as_long_as_columns_and_entries_say_and_change_nothing(per_row, monkeypatch):
+    matrix, y = random_rows(40, 35, per_row), RNG.choice([-1.0, 1.0], 40)
+    rows = rows_of.SparseRows.of(matrix)
     fit = lambda features: cavity.fit(
-        cavity.factors.probit(), cavity.Gaussian.isotropic(5), (features, y), cavity.ep(10)
+        cavity.factors.probit(), cavity.Gaussian.isotropic(35), (features, y), cavity.parallel_ep()
     )
-    assert_same_fit(fit(matrix), fit(matrix.toarray()))
+    spread = fit(matrix.toarray())
+    assert_same_fit(fit(matrix), spread)
+    assert rows_of.chunk_size(rows) == rows_of.chunk_size(rows[:3]) == CHUNK
+    assert rows_of.chunk_size(matrix.toarray()) == CHUNK
+    work = 7 * (35 if rows.is_wide else rows.values.shape[1] ** 2)  # numbers, for seven rows at a time
+    monkeypatch.setattr(rows_of, "WORK", work)
+    assert rows_of.chunk_size(rows) == rows_of.chunk_size(rows[:3]) == 7
+    assert_same_fit(fit(matrix), spread)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -133,7 +165,7 @@ def test_any_prior_in_any_memory_order(order):
 def test_the_evidence_has_the_same_gradient():
     matrix, y = random_rows(40, 5, 2), RNG.choice([-1.0, 1.0], 40)
     fit = lambda features: cavity.fit(
-        cavity.factors.probit(), cavity.Gaussian.isotropic(5), (features, y), cavity.ep(20), tol=1e-10
+        cavity.factors.probit(), cavity.Gaussian.isotropic(5), (features, y), cavity.ep(20), tol=1e-10, keep_data=True
     )
     assert_trees_close(
         fit(matrix).evidence_gradient(), fit(matrix.toarray()).evidence_gradient(), rtol=1e-7, atol=1e-10

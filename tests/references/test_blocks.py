@@ -1,5 +1,6 @@
 """Factors over blocks: nested EP against EP itself, sampled moments against grids, nested EP and their own theory."""
 
+import pickle
 import sys
 import warnings
 from dataclasses import replace
@@ -206,11 +207,32 @@ def test_rows_that_are_skipped_inside_a_block_are_reported():
     assert np.isfinite(result.posterior.mean)
 
 
-def test_inner_fits_that_do_not_converge_are_reported(monkeypatch):
+EVERY = {**ALGORITHMS, "daep": cavity.daep(groups=np.array([0, 1, 1, 0])), "sep of pairs": cavity.sep(batch_size=2)}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_inner_fits_that_do_not_converge_are_reported(name, monkeypatch):
     short = lambda *given: quiet_fit(*given[:-1], replace(given[-1], max_sweeps=1))
     monkeypatch.setattr(NESTED, "quiet_fit", short)
     with pytest.warns(cavity.ConvergenceWarning, match=r"in 4 of 4 blocks .* 0 rows skipped, and in 0 for the evid"):
-        cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), cavity.ep(), tol=10.0, evidence=False)
+        cavity.fit(nested(PROBIT), PRIOR, in_blocks((X, Y), 4), EVERY[name], tol=10.0, evidence=False)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_learned_of_a_block_is_kept_beside_it(name):
+    result = fit(nested(PROBIT), in_blocks((X, Y), 4), EVERY[name], max_sweeps=1, evidence=False)
+    assert all(isinstance(kept, cavity.Result) for kept in result.progress.state.beside[0])
+
+
+@pytest.mark.filterwarnings("ignore::cavity.CollapseWarning")
+@pytest.mark.parametrize("name", EVERY)
+def test_nested_ep_goes_on_as_if_it_had_never_stopped(name):
+    run = lambda n_sweeps, start=None: fit(
+        nested(PROBIT), in_blocks((X, Y), 4), EVERY[name], max_sweeps=n_sweeps, start=start, tol=0
+    )
+    half, whole = run(2), run(4)
+    assert_trees_close(run(2, pickle.loads(pickle.dumps(half))).posterior, whole.posterior, rtol=0, atol=0)
+    assert_trees_close(run(2, half).posterior, whole.posterior, rtol=0, atol=0)
 
 
 def test_nested_ep_keeps_no_more_of_a_block_than_where_to_start():
@@ -393,6 +415,22 @@ def test_few_draws_by_the_natural_gradient(blocks):
     assert result.n_skipped == 0
     again = fit(factor, blocks, schedule, max_sweeps=60, seed=1)
     assert_trees_close(again.posterior, result.posterior, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("algorithm", [cavity.parallel_ep(rate=0.5), cavity.aep(rate=0.5)], ids=["dep", "aep"])
+def test_sampling_goes_on_as_if_it_had_never_stopped(algorithm, blocks):
+    factor = sampled(PROBIT, n_draws=16, step=0.3, n_warmup=1)
+    run = lambda n_sweeps, start=None: fit(
+        factor, blocks, algorithm, max_sweeps=n_sweeps, start=start, seed=1, tol=0, evidence=False
+    )
+    half, whole = run(2), run(4)
+    for start in (half, pickle.loads(pickle.dumps(half))):
+        rest = run(2, start)
+        assert_trees_close(rest.posterior, whole.posterior, rtol=0, atol=0)
+        assert_trees_close(rest.sampling, whole.sampling, rtol=0, atol=0)
+    assert np.all(np.isfinite(whole.sampling.r_hat))
+    first_step = factor.asking(PRIOR, blocks).beside(4)["step_size"]
+    assert np.all(whole.progress.state.beside[0]["step_size"] != first_step)  # it follows what is accepted
 
 
 @pytest.mark.slow

@@ -67,9 +67,8 @@ def test_all_parameters_of_two_components_against_nuts(algorithm, distance):
     components = cavity.NormalGamma.from_parameters(np.zeros((2, 1)), *np.outer([COUNT, SHAPE, RATE], np.ones(2)))
     apart = cavity.NormalGamma.from_parameters([[-1.0], [1.0]], *np.outer([COUNT, SHAPE, RATE], np.ones(2)))
     with_weights = lambda parts: {"weights": cavity.Dirichlet(np.ones(2)), "components": parts}
-    result = cavity.fit(
-        cavity.factors.gaussian_mixture(), with_weights(components), x, algorithm, start=with_weights(apart)
-    )
+    factor, prior, start = cavity.factors.gaussian_mixture(), with_weights(components), with_weights(apart)
+    result = cavity.fit(factor, prior, x, algorithm, start=start, keep_data=True)
     draws = sampled(x)
     mean, sd = moments(result.posterior, result.linear_response(expectations))
     np.testing.assert_allclose((mean - draws.mean(0)) / draws.std(0), 0.0, atol=0.1)
