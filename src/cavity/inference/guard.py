@@ -3,7 +3,7 @@
 from typing import Any
 
 from cavity import _tree as tree
-from cavity._array import Array, is_jax
+from cavity._array import Array, is_jax, namespace
 from cavity.inference.contract import Family
 
 MAX_HALVINGS = 40
@@ -16,7 +16,9 @@ def advance(q: Family, move: Family, rate: Array, safe: Any = False) -> tuple[An
     """
     if is_jax(rate, safe, *tree.leaves(q), *tree.leaves(move)):
         rate, cut = _rate_inside_a_program(q, move, rate, safe)
-        return q + rate * move, rate, cut
+        # no step at all is no step towards what is not a number
+        stay = lambda new, old: namespace(new).where(rate > 0, new, old)
+        return tree.map(stay, q + rate * move, q), rate, cut
     for cuts in range(MAX_HALVINGS + 1):
         scale = 0.5**cuts * rate
         there = q + scale * move

@@ -95,7 +95,7 @@ def check_factor(factor: Any) -> None:
     is_factor = hasattr(factor, "log_mean") and not isinstance(factor, type)
     name = missing_member(factor, Factor)
     if not is_factor:
-        raise ValueError(f"factor must be a factor, such as cavity.factors.probit(); got {factor!r}.")
+        raise ValueError(f"factor must be a factor, with a log_mean, such as cavity.factors.probit(); got {factor!r}.")
     if name is not None:
         raise ValueError(
             f"factor must have a method {name!r}, as cavity.inference.contract.Factor says; {type(factor).__name__} "

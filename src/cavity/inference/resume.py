@@ -61,11 +61,17 @@ def begun_at(walk: Walk, algorithm: Algorithm, state: State, start: Any) -> Prog
     if not have_form_of(sites, state.sites):
         raise ValueError("start must be a result for the same data and algorithm; its sites have other shapes.")
     if start.origin.is_of(Origin.of(walk.problem, algorithm)):
-        return start.progress
+        return start.progress if walk.sums.copies_sites else start.progress._replace(state=copied(start.progress.state))
     taken = at_sites(walk, state, sites)
     if taken is None:
         return Progress.at(state)
     return Progress.at(taken)._replace(n_sweeps=start.progress.n_sweeps)
+
+
+def copied(state: State) -> State:
+    """A state whose sites may change in place; those in a file have no other place."""
+    in_memory = not any(isinstance(leaf, np.memmap) for leaf in tree.leaves(state.sites))
+    return state._replace(sites=tree.map(np.array, state.sites)) if in_memory else state
 
 
 def at_sites(walk: Walk, state: State, sites: Sites) -> State | None:

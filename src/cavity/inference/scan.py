@@ -48,7 +48,7 @@ def visits(
                 add_to_rows(rows.sites, which, n_rows, jax.tree.map(np.asarray, change))
         q, sites, filed, filed_weight = jax.tree.map(np.asarray, carried)
     skipped, backoffs, log_scale = (sum(map(float, column)) for column in zip(*totals, strict=True))
-    info = Info(int(skipped), int(backoffs), log_scale, 0.0)
+    info = Info(int(skipped), int(backoffs), log_scale, float("nan"))
     if own:
         return state._replace(q=q), info
     return state._replace(q=q, sites=sites, filed=filed, filed_weight=filed_weight), info

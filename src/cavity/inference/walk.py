@@ -42,7 +42,8 @@ class Walk:
         every = np.ones(part.n_rows) if weight is None else weight[number]
         sites = state.sites[number] if state is not None and self.slots.own else None
         beside = None if state is None or state.beside is None else state.beside[number]
-        return Rows(part.read(), every, sites, np.arange(part.n_rows), beside)
+        begin = sum(part.n_rows for part in self.problem.source.parts[:number])
+        return Rows(part.read(), every, sites, np.arange(begin, begin + part.n_rows), beside)
 
     def over_chunks(self, function: Callable[[Rows], Any], rows: Rows, which: Which = slice(None)) -> Iterator[Any]:
         """A function of every chunk of some rows, in their order."""
@@ -74,10 +75,17 @@ class Walk:
         found = []
         for slot in self.slots.visited():
             view = self.view(state, slot, setting.power)
-            parts = range(len(self.problem.source.parts))
-            some = [self.estimates(view, self.rows(p, state), self.slots.rows_of(slot, p), setting) for p in parts]
-            found.append(joined(some))
+            found.append(joined(self.of_parts(state, slot, view, setting)))
         return self.updated(state, np.array(self.slots.visited()), stacked(found), rate)
+
+    def of_parts(self, state: State, slot: int, view: Any, setting: Setting) -> Iterator[Found]:
+        """What the rows of a slot ask for, a part after the other."""
+        for number in range(len(self.problem.source.parts)):
+            which = self.slots.rows_of(slot, number)
+            if isinstance(which, slice) or len(which):
+                found = self.estimates(view, self.rows(number, state), which, setting)
+                keep_beside(state, number, which, found)
+                yield found._replace(beside=None)
 
     def own_at_once(self, state: State, rate: float, setting: Setting) -> tuple[State, Info]:
         """One batch of all rows, with sites of their own: proposed, guarded as a whole, and then kept."""
@@ -199,7 +207,7 @@ def stacked(found: list[Found]) -> Found:
 
 def info_of(found: Found, cut: Any) -> Info:
     """What a person may want to see."""
-    return Info(int(np.sum(found.skipped)), int(cut), float(np.sum(found.log_scale)), 0.0)
+    return Info(int(np.sum(found.skipped)), int(cut), float(np.sum(found.log_scale)), float("nan"))
 
 
 def keep_beside(state: State, number: int, which: Which, found: Found) -> None:

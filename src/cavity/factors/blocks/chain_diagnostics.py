@@ -42,7 +42,8 @@ def record_of(draws: np.ndarray, diverging: Any, n_warmup: int) -> Record:
     if not np.all(np.isfinite(both)):
         return Record(np.inf, 0.0, None, None, *tail)
     if n_draws >= ENOUGH:
-        return Record(*worst(both), None, None, *tail)
+        r_hat, ess = worst(both)
+        return Record(*((np.inf, 0.0) if np.isnan(r_hat) else (r_hat, ess)), None, None, *tail)
     within, between = spreads(both) if n_draws > 1 else (None, None)
     return Record(np.nan, np.nan, within, between, *tail)
 
