@@ -205,6 +205,7 @@ class Sums(abc.ABC):
     in_threads = False  # whether chunks may be summed in several threads at once
     small_matrices = False  # whether several threads of BLAS would only wait for each other between chunks
     copies_sites = True  # whether a sweep works on a copy of the sites; otherwise they change in place
+    in_batches_only = False  # whether even a batch of all rows is for `visits`
     scores = False  # whether `Info.score` is filled in
 
     @abc.abstractmethod

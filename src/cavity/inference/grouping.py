@@ -134,9 +134,7 @@ def averages(walk: Walk, state: State, sites: Sites, power: float) -> Any:
     found = []
     for slot in range(len(walk.slots.counts)):
         view = walk.view(state, slot, power)
-        parts = range(len(walk.problem.source.parts))
-        some = [walk.estimates(view, walk.rows(p), walk.slots.rows_of(slot, p), Setting(power)) for p in parts]
-        total = joined(some)
+        total = joined(walk.of_parts(state, slot, view, Setting(power)))
         found.append((1 / total.weight if total.weight > 0 else 0.0) * total.total)
     return tree.map(lambda *leaves: np.stack(leaves), *found)
 

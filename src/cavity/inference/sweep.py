@@ -55,7 +55,7 @@ def sweep(walk: Walk, state: State, course: Course) -> Swept:
     algorithm, start = course.algorithm, state
     setting = Setting(algorithm.power, course.seed, course.number)
     state = private(walk, state)
-    if is_one_batch(algorithm, walk.problem):
+    if is_one_batch(algorithm, walk.problem) and not walk.sums.in_batches_only:
         rate = float(rates_of_one_batch(course)[0])
         state, info = walk.all_at_once(state, rate, setting)
         used, whole = rate, True
@@ -88,14 +88,13 @@ def in_parts(walk: Walk, state: State, course: Course, setting: Setting) -> tupl
     """Batches of one part after another, in an order drawn for this sweep; also the mean of their rates."""
     algorithm, problem, total, used = course.algorithm, walk.problem, NOTHING, []
     parts = problem.source.parts
-    per_sweep = number_of_batches(problem, int(algorithm.batch_size or 1))
+    size = int(algorithm.batch_size or problem.n_rows)
+    per_sweep = number_of_batches(problem, size)
     begin = (course.number - 1) * per_sweep
     of_parts = order.generator(course.seed, course.number, len(parts))
     for number in of_parts.permutation(len(parts)):
         rng = order.generator(course.seed, course.number, int(number))
-        plan = order.plan(
-            rng, walk.slots, int(number), parts[number].n_rows, int(algorithm.batch_size or 1), algorithm.replace
-        )
+        plan = order.plan(rng, walk.slots, int(number), parts[number].n_rows, size, algorithm.replace)
         step_rates = rates_of(course, walk.problem, int(number), plan, begin, per_sweep)
         state, info = walk.in_batches(state, int(number), plan, step_rates, setting)
         total, begin = total + info, begin + len(plan.rows)

@@ -44,6 +44,7 @@ class OfNetwork(Traced):
     def __init__(self, factor: Network, prior: Product, algorithm: Algorithm) -> None:
         super().__init__(Each(factor), prior)
         self.factor, self.algorithm = factor, algorithm
+        self.in_batches_only = algorithm.n_sites != ALL and loops.has_loops(factor, algorithm)
         self.copies_sites = algorithm.n_sites != ALL  # of all rows there may be no room for two
 
     def begin(self, prior: Product, slots: Any, sizes: list[int], seed: int) -> State:

@@ -53,7 +53,10 @@ class UserLikelihood(Likelihood):
         return all(functions)
 
     def check(self, y: Any) -> Any:
-        return map_arrays(check_finite, y)
+        y = map_arrays(check_finite, y)
+        if self.where is not None:  # at power 0 nothing else would look at it
+            on_host("center", self.where).values(map_arrays(lambda part: part[:1], y))
+        return y
 
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
         kernel = self.rule(y, power)
