@@ -33,7 +33,7 @@ def plan(rng: Any, slots: Slots, part: int, n_rows: int, batch_size: int, replac
     if slots.of_row is not None:
         members = {slot: rows for slot in slots.visited() if len(rows := slots.rows_of(slot, part))}
     # small batches keep their size whatever the number of rows: programs are compiled for it
-    width = batch_size if batch_size <= CHUNK else min(batch_size, max(map(len, members.values())))
+    width = min(batch_size, max(CHUNK, *map(len, members.values())))
     parts = [in_batches(visits(rng, rows, width, replace), width, n_rows) for rows in members.values()]
     rows, slot = np.concatenate(parts), np.repeat(list(members), [len(part) for part in parts])
     mixed = np.arange(len(rows)) if len(members) == 1 else rng.permutation(len(rows))
