@@ -1,5 +1,8 @@
 """Any number of threads gives the same bits, and leaves BLAS as it was."""
 
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -141,6 +144,20 @@ def test_chunks_are_summed_with_one_thread_of_blas(n_threads):
     assert in_chunks
     assert all(set(blas) == {1} for blas in in_chunks)
     assert limits() == before
+
+
+def test_limits_reach_what_is_loaded_when_it_is_needed():
+    """SciPy has a BLAS of its own under its LAPACK, and its bits depend on the number of threads too."""
+    program = (
+        "import threadpoolctl\n"
+        "from cavity.inference.threads import one_blas_thread\n"
+        "with one_blas_thread():\n"
+        "    import numpy, scipy.linalg\n"
+        "    blas = [info for info in threadpoolctl.threadpool_info() if info['user_api'] == 'blas']\n"
+        "    assert [info['num_threads'] for info in blas] == [1] * len(blas), blas\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 def test_after_an_exception_in_a_callback():

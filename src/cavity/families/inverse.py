@@ -22,18 +22,22 @@ FARTHEST = 1.0  # change of a logarithm up to which `half_step` interpolates
 NEAR = 0.1  # change of E[log x] up to which `dirichlet_step` interpolates
 
 
-def _chebyshev(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Chebyshev's nodes in (−1, 1), and the matrix from values there to the coefficients of their polynomial."""
+def _chebyshev(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Chebyshev's nodes in (−1, 1), and matrices from values there to the coefficients of their polynomial, in powers
+    and in Chebyshev's polynomials: the last of these say how exact it is.
+    """
     order = np.arange(count)
     angles = (order + 0.5) * np.pi / count
     to_chebyshev = np.cos(np.outer(order, angles)) * np.where(order == 0, 1.0, 2.0)[:, None] / count
     of_each = [np.polynomial.chebyshev.cheb2poly(row) for row in np.eye(count)]
-    return np.cos(angles), np.stack([np.pad(p, (0, count - len(p))) for p in of_each], axis=1) @ to_chebyshev
+    to_powers = np.stack([np.pad(p, (0, count - len(p))) for p in of_each], axis=1) @ to_chebyshev
+    return np.cos(angles), to_powers, to_chebyshev
 
 
-# as many nodes as make interpolation exact to rounding, for functions as smooth as these and intervals as wide
-NODES, TO_POWERS = _chebyshev(20)
-FEW_NODES, TO_FEW_POWERS = _chebyshev(12)
+# as many nodes as make interpolation exact to rounding, for most functions as smooth as these and intervals as wide
+NODES, TO_POWERS, TO_CHEBYSHEV = _chebyshev(20)
+FEW_NODES, TO_FEW_POWERS = _chebyshev(12)[:2]
+EXACT = 1e-12  # share of the last coefficients from which on interpolation is not exact to rounding
 
 
 @jax.custom_jvp
@@ -78,20 +82,31 @@ def half_step(half: Array, change: Array, dim: int) -> Array:
     """
     excess = wishart_excess(half, dim)
     rise = jnp.log1p(change / excess)
+
+    def residual(log_ratio: Array) -> tuple[Array, Array]:
+        value, slope = with_slope(lambda u: jnp.log(wishart_excess(half * jnp.exp(u), dim) / excess), log_ratio)
+        return value - rise, slope
+
     if change.size < len(NODES) * half.size:
-
-        def residual(log_ratio: Array) -> tuple[Array, Array]:
-            value, slope = with_slope(lambda u: jnp.log(wishart_excess(half * jnp.exp(u), dim) / excess), log_ratio)
-            return value - rise, slope
-
         return half * jnp.expm1(_newton(residual, -rise))
+    log_ratio, found = _half_near(half, excess, rise, dim)
+    log_ratio = jax.lax.cond(found, lambda start: start, lambda start: _newton(residual, start), log_ratio)
+    return half * jnp.expm1(log_ratio)
+
+
+def _half_near(half: Array, excess: Array, rise: Array, dim: int) -> tuple[Array, Array]:
+    """log (1 + h/x) by interpolation, and whether it is exact: places are near, and functions smooth.
+
+    With many dimensions and few degrees of freedom they are not smooth enough, and with a far place the nearest one
+    that interpolation reaches is where Newton's method begins.
+    """
     root = lambda rise, start: _excess_root(lambda x: wishart_excess(x, dim), excess * jnp.exp(rise), start)
     nodes = FARTHEST * NODES.reshape(-1, *[1] * half.ndim)
     ratio = jnp.log(root(nodes, jnp.log(half) - nodes) / half) / nodes
     near = jnp.clip(rise, -FARTHEST, FARTHEST)
     log_ratio = near * polynomial(jnp.tensordot(TO_POWERS, ratio, 1), near / FARTHEST)
-    far = lambda start: jnp.where(jnp.abs(rise) > FARTHEST, jnp.log(root(rise, start + jnp.log(half)) / half), start)
-    return half * jnp.expm1(jax.lax.cond(jnp.any(jnp.abs(rise) > FARTHEST), far, lambda start: start, log_ratio))
+    last = jnp.max(jnp.abs(jnp.tensordot(TO_CHEBYSHEV[-2:], ratio, 1)))
+    return log_ratio, (last < EXACT) & jnp.all(jnp.abs(rise) <= FARTHEST)
 
 
 @half_step.defjvp

@@ -29,9 +29,26 @@ def available() -> int:
 
 @cache
 def _controller() -> Any:
+    """What sets the limits of the libraries that are loaded: NumPy's BLAS, and SciPy's, which comes with its LAPACK."""
+    import scipy.linalg  # noqa: F401 - limits do not reach what is loaded later
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def release() -> None:
+    """Let any thread set limits next."""
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
+@contextmanager
+def in_control() -> Iterator[None]:
+    """Limits that are set here hold: threadpoolctl lets the first thread set those of OpenBLAS, and ignores others."""
+    release()
+    yield
+    release()  # whoever set limits around this fit is to put them back
 
 
 @contextmanager
@@ -41,14 +58,16 @@ def one_blas_thread() -> Iterator[None]:
     with _lock:
         _walks += 1
         if _walks == 1:
-            _limits = _controller().limit(limits=1, user_api="blas")
+            with in_control():
+                _limits = _controller().limit(limits=1, user_api="blas")
     try:
         yield
     finally:
         with _lock:
             _walks -= 1
             if _walks == 0:
-                _limits.restore_original_limits()
+                with in_control():
+                    _limits.restore_original_limits()
 
 
 class Threads:
