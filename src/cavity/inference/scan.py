@@ -18,6 +18,9 @@ from cavity.inference.order import Plan
 from cavity.inference.update import Info, State, update, update_own
 
 
+ROWS = 2 * CHUNK  # in one call of the program: what a call costs is spread over more batches
+
+
 class Batches(NamedTuple):
     """The batches of a chunk: leaves have an axis for the batch, then one for its rows."""
 
@@ -33,7 +36,7 @@ def visits(
 ) -> tuple[State, Info]:
     """The batches of a plan, a chunk of them at a time. Sites of the rows' own change in place."""
     own, n_rows, (n_batches, size) = rows.sites is not None, len(rows.weight), plan.rows.shape
-    at_once, remembered = max(CHUNK // size, 1), bool(plan.slot[0] < len(counts))
+    at_once, remembered = max(ROWS // size, 1), bool(plan.slot[0] < len(counts))
     carried = (state.q, None, None, None) if own else (state.q, state.sites, state.filed, state.filed_weight)
     totals = []
     with jax.enable_x64(True):
