@@ -65,11 +65,11 @@ _LATER = {
     "cavity.datasets": ["datasets"],
 }
 _WITH_SKLEARN = {
-    "cavity.estimators.classifiers": ["LogisticClassifier", "ProbitClassifier"],
-    "cavity.estimators.mixture": ["GaussianMixture"],
-    "cavity.estimators.network": ["NetworkRegressor"],
-    "cavity.estimators.network_classifier": ["NetworkClassifier"],
-    "cavity.estimators.regressors": ["GaussianRegressor", "PoissonRegressor", "StudentTRegressor"],
+    "cavity.estimators.linear.classifiers": ["LogisticClassifier", "ProbitClassifier"],
+    "cavity.estimators.mixture.estimator": ["GaussianMixture"],
+    "cavity.estimators.network.regressor": ["NetworkRegressor"],
+    "cavity.estimators.network.classifier": ["NetworkClassifier"],
+    "cavity.estimators.linear.regressors": ["GaussianRegressor", "PoissonRegressor", "StudentTRegressor"],
     "cavity.diagnostics": ["diagnostics"],
 }
 _table = lambda modules: {name: module for module, names in modules.items() for name in names}

@@ -20,8 +20,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import cavity
 from cavity.estimators.algorithms import choose_for_mixture
-from cavity.estimators.mixture_posterior import MixturePosterior, inverse_trigamma
-from cavity.estimators.mixture_response import correction_of
+from cavity.estimators.mixture.posterior import MixturePosterior, inverse_trigamma
+from cavity.estimators.mixture.response import correction_of
 from cavity.inference.source import chunks
 from tests.registry import thinned
 
@@ -237,7 +237,7 @@ def test_of_several_fits_one_that_leaves_out_rows_is_not_kept(monkeypatch):
             fits[-1], log_evidence=fits[-1].log_evidence + 100 * second, history=history._replace(skipped=skipped)
         )
 
-    monkeypatch.setattr("cavity.estimators.mixture.fit", fit)
+    monkeypatch.setattr("cavity.estimators.mixture.estimator.fit", fit)
     model = cavity.GaussianMixture(3, n_init=2, covariance_type="spherical", linear_response=False).fit(X)
     assert len(fits) == 2
     assert model.history_.skipped[-1] == 0
@@ -327,7 +327,7 @@ def test_clusters_that_no_row_doubts(kind):
 
 
 def test_a_correction_lost_in_rounding_is_said(monkeypatch):
-    monkeypatch.setattr("cavity.estimators.mixture.correction_of", lambda *_: None)
+    monkeypatch.setattr("cavity.estimators.mixture.estimator.correction_of", lambda *_: None)
     with pytest.warns(cavity.ConvergenceWarning, match="lost in rounding"):
         model = cavity.GaussianMixture(3).fit(X)
     assert np.all(np.isfinite(model.posterior_.interval("means")))
@@ -364,7 +364,7 @@ def test_rows_beyond_all_numbers_have_a_component(fitted):
 def test_the_response_in_pieces_is_that_of_all_rows(monkeypatch, fitted):
     whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
     small = partial(chunks, size=50)
-    monkeypatch.setattr("cavity.estimators.mixture_response.chunks", small)
+    monkeypatch.setattr("cavity.estimators.mixture.response.chunks", small)
     parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
     np.testing.assert_allclose(parts.added, whole.added, rtol=1e-8, atol=1e-12)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.estimators.mixture_model import Prior, given_labels
-from cavity.estimators.mixture_model import Units as UnitsOf
-from cavity.estimators.mixture_posterior import MixturePosterior
-from cavity.estimators.mixture_response import assembled, covariance_of, unknown_assignments
+from cavity.estimators.mixture.model import Prior, given_labels
+from cavity.estimators.mixture.model import Units as UnitsOf
+from cavity.estimators.mixture.posterior import MixturePosterior
+from cavity.estimators.mixture.response import assembled, covariance_of, unknown_assignments
 from cavity.families.stirling import log_minus_digamma
 from tests.registry import thinned
 

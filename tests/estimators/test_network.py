@@ -10,7 +10,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import cavity
 from cavity import NetworkRegressor
-from cavity.estimators import algorithms, network_fit
+from cavity.estimators import algorithms
+from cavity.estimators.network import base
 from cavity.factors.networks import site_storage
 
 
@@ -190,7 +191,7 @@ def test_what_ends_one_network_ends_all(n_jobs):
 
 def test_an_interrupted_warm_up_is_no_fit(monkeypatch):
     X, y = sine(40)
-    original = network_fit.fit
+    original = base.fit
 
     def interrupted(*args, callback, **options):
         def interrupt(sweep):
@@ -198,7 +199,7 @@ def test_an_interrupted_warm_up_is_no_fit(monkeypatch):
 
         return original(*args, callback=interrupt, **options)
 
-    monkeypatch.setattr(network_fit, "fit", interrupted)
+    monkeypatch.setattr(base, "fit", interrupted)
     model = NetworkRegressor((4,))
     with pytest.raises(KeyboardInterrupt), pytest.warns(cavity.ConvergenceWarning, match="Interrupted"):
         model.fit(X, y)
@@ -219,8 +220,8 @@ def test_sites_of_networks_at_once_are_counted_together(monkeypatch):
     site = NetworkRegressor((5,), n_epochs=1, algorithm="ep").fit(X, y).site_bytes_
     monkeypatch.setattr(site_storage, "free_memory", lambda: 3 * site)
     seen = []
-    original = network_fit.in_parallel
-    monkeypatch.setattr(network_fit, "in_parallel", lambda *a, **k: seen.append(k["at_once"]) or original(*a, **k))
+    original = base.in_parallel
+    monkeypatch.setattr(base, "in_parallel", lambda *a, **k: seen.append(k["at_once"]) or original(*a, **k))
     for algorithm, n_jobs in (("ep", 1), ("ep", 3), ("auto", 3), ("sep", 3)):
         NetworkRegressor((5,), n_epochs=1, algorithm=algorithm, n_networks=3, n_jobs=n_jobs).fit(X, y)
     assert seen == [1, 2, 2, 3]  # a fifth of the memory is left
@@ -268,7 +269,7 @@ def test_an_interrupted_chunk_is_not_half_learned():
     X, y = sine(60)
     model = NetworkRegressor((5,), n_epochs=3).partial_fit(X, y)
     before = model.predict(X)
-    original = network_fit.fit
+    original = base.fit
 
     def interrupted(*args, callback, **options):
         def interrupt(sweep):
@@ -277,7 +278,7 @@ def test_an_interrupted_chunk_is_not_half_learned():
         return original(*args, callback=interrupt, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network_fit, "fit", interrupted)
+        patch.setattr(base, "fit", interrupted)
         with pytest.raises(KeyboardInterrupt), pytest.warns(cavity.ConvergenceWarning, match="Interrupted"):
             model.partial_fit(X, y + 1)
     np.testing.assert_array_equal(model.predict(X), before)

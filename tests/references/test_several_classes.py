@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from cavity.estimators.several import LogitLink, ProbitLink, Sharpened, log_chosen, log_shares
+from cavity.estimators.odds import LogitLink, ProbitLink, Sharpened, log_chosen, log_shares
 
 LINKS = [LogitLink(), ProbitLink()]
 NAMES = ["logit", "probit"]

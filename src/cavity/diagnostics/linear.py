@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from cavity import _tree as tree
 from cavity.diagnostics.importance import importance_check
 from cavity.diagnostics.second_order import correction, tilted_cumulants
-from cavity.estimators.leave_one_out import own_cavities
-from cavity.estimators.linear import Function, LinearEstimator, with_ones
+from cavity.estimators.linear.base import Function, LinearEstimator, with_ones
+from cavity.estimators.linear.leave_one_out import own_cavities
 
 DRAWS_AT_ONCE = 256
 MOST_ROWS = 4000  # in the pairs of the second-order term; of more, so many are drawn

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 from cavity._lazy import lazily
 
 if TYPE_CHECKING:
-    from cavity.estimators.classifiers import LogisticClassifier, ProbitClassifier
-    from cavity.estimators.mixture import GaussianMixture
-    from cavity.estimators.network import NetworkRegressor
-    from cavity.estimators.network_classifier import NetworkClassifier
-    from cavity.estimators.regressors import GaussianRegressor, PoissonRegressor, StudentTRegressor
+    from cavity.estimators.linear.classifiers import LogisticClassifier, ProbitClassifier
+    from cavity.estimators.linear.regressors import GaussianRegressor, PoissonRegressor, StudentTRegressor
+    from cavity.estimators.mixture.estimator import GaussianMixture
+    from cavity.estimators.network.classifier import NetworkClassifier
+    from cavity.estimators.network.regressor import NetworkRegressor
 
 _MODULES = {
-    "classifiers": ["LogisticClassifier", "ProbitClassifier"],
-    "mixture": ["GaussianMixture"],
-    "network": ["NetworkRegressor"],
-    "network_classifier": ["NetworkClassifier"],
-    "regressors": ["GaussianRegressor", "PoissonRegressor", "StudentTRegressor"],
+    "linear.classifiers": ["LogisticClassifier", "ProbitClassifier"],
+    "mixture.estimator": ["GaussianMixture"],
+    "network.regressor": ["NetworkRegressor"],
+    "network.classifier": ["NetworkClassifier"],
+    "linear.regressors": ["GaussianRegressor", "PoissonRegressor", "StudentTRegressor"],
 }
 
 __getattr__, __dir__ = lazily(

@@ -10,7 +10,7 @@ import numpy as np
 
 import cavity
 from cavity.datasets import load, random_splits
-from cavity.estimators.epochs import GAIN, MOST, WINDOW, Epoch, Stopping
+from cavity.estimators.network.epochs import GAIN, MOST, WINDOW, Epoch, Stopping
 from cavity.experiments.pictures import axes_in_a_row, save
 from cavity.experiments.runner import Claim, Experiment, Summary, Table
 

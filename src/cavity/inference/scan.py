@@ -17,7 +17,6 @@ from cavity.inference.contract import CHUNK, Found, Programs, Rows, Sites, Tree
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State, update, update_own
 
-
 ROWS = 2 * CHUNK  # in one call of the program: what a call costs is spread over more batches
 
 

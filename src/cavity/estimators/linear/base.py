@@ -11,8 +11,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from cavity._checks import check_positive, is_integer, is_number
 from cavity.estimators.algorithms import choose
-from cavity.estimators.coefficients import Coefficients
-from cavity.estimators.learning import Hyper, Learned, Noise, Task, learn
+from cavity.estimators.linear.coefficients import Coefficients
+from cavity.estimators.linear.learning import Hyper, Learned, Noise, Task, learn
 from cavity.families import Gaussian
 from cavity.inference.result import History
 

@@ -16,8 +16,8 @@ from sklearn.utils import check_random_state
 from cavity._checks import check_positive, is_integer, is_number
 from cavity._warnings import warn
 from cavity.estimators.algorithms import choose_for_network
-from cavity.estimators.epochs import Epoch, Stopping
-from cavity.estimators.network_posterior import NetworkPosterior, Units
+from cavity.estimators.network.epochs import Epoch, Stopping
+from cavity.estimators.network.posterior import NetworkPosterior, Units
 from cavity.factors.networks.activations import ACTIVATIONS
 from cavity.factors.networks.factor import Network
 from cavity.factors.networks.loops import has_loops

@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import is_integer
 from cavity.estimators.all_or_nothing import all_or_nothing
-from cavity.estimators.network_fit import Callback, NetworkEstimator, without_precision
-from cavity.estimators.network_posterior import NetworkPosterior, Units
-from cavity.estimators.regressors import Components
+from cavity.estimators.linear.regressors import Components
+from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
+from cavity.estimators.network.posterior import NetworkPosterior, Units
 from cavity.factors.networks.factor import Network, network
 from cavity.families import Product
 

@@ -14,9 +14,9 @@ from cavity._checks import check_positive, is_integer, is_number
 from cavity._warnings import warn
 from cavity.estimators.algorithms import choose_for_mixture
 from cavity.estimators.all_or_nothing import all_or_nothing
-from cavity.estimators.mixture_model import Prior, Units, first_labels, given_labels
-from cavity.estimators.mixture_posterior import MixturePosterior
-from cavity.estimators.mixture_response import correction_of
+from cavity.estimators.mixture.model import Prior, Units, first_labels, given_labels
+from cavity.estimators.mixture.posterior import MixturePosterior
+from cavity.estimators.mixture.response import correction_of
 from cavity.factors import gaussian_mixture
 from cavity.families import Product
 from cavity.inference.result import ConvergenceWarning, Result

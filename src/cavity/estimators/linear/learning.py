@@ -18,7 +18,7 @@ import numpy as np
 from cavity import _tree as tree
 from cavity import linalg
 from cavity._warnings import warn
-from cavity.estimators.coefficients import Coefficients
+from cavity.estimators.linear.coefficients import Coefficients
 from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
 from cavity.inference.result import ConvergenceWarning, Result

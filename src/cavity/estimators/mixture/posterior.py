@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import special, stats
 
 from cavity._checks import is_integer, is_number
-from cavity.estimators.mixture_correction import Correction
-from cavity.estimators.mixture_model import Units
+from cavity.estimators.mixture.correction import Correction
+from cavity.estimators.mixture.model import Units
 from cavity.families import NormalWishart, Product
 
 DRAWS_FOR_COVARIANCES = 4000  # intervals of covariances between two features have no closed form

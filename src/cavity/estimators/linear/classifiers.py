@@ -9,10 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.estimators.leave_one_out import own_cavities
-from cavity.estimators.linear import LinearEstimator
-from cavity.estimators.predictive import activations, log_mean
-from cavity.estimators.several import Link, LogitLink, ProbitLink, Sharpened, Sharpness, learn_sharpness, log_shares
+from cavity.estimators.linear.base import LinearEstimator
+from cavity.estimators.linear.leave_one_out import own_cavities
+from cavity.estimators.linear.predictive import activations, log_mean
+from cavity.estimators.odds import Link, LogitLink, ProbitLink, Sharpened, Sharpness, learn_sharpness, log_shares
 from cavity.factors import GLM, logit, probit
 from cavity.factors.glm.likelihoods import Logit
 
@@ -25,7 +25,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     More than two classes are told apart by one linear function for each, which says whether a row belongs to it. A row
     belongs to exactly one: given that and the coefficients, class c has probability proportional to the odds of its own
     function, raised to a power that all share and that makes each row most probable given the others
-    (`cavity.estimators.several`). Predictions are the average over the posterior.
+    (`cavity.estimators.odds`). Predictions are the average over the posterior.
     """
 
     _link: Link

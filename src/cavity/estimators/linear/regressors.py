@@ -7,8 +7,8 @@ from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 
 from cavity._checks import as_numbers, check_positive
-from cavity.estimators.linear import LinearEstimator
-from cavity.estimators.predictive import activations
+from cavity.estimators.linear.base import LinearEstimator
+from cavity.estimators.linear.predictive import activations
 from cavity.factors import GLM, gaussian, offset_of, poisson, student_t
 
 

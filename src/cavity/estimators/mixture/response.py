@@ -13,9 +13,9 @@ import numpy as np
 from scipy.linalg import block_diag, solve_triangular
 from scipy.special import digamma, polygamma
 
-from cavity.estimators.mixture_correction import Correction
-from cavity.estimators.mixture_model import given_shares
-from cavity.estimators.mixture_posterior import MixturePosterior
+from cavity.estimators.mixture.correction import Correction
+from cavity.estimators.mixture.model import given_shares
+from cavity.estimators.mixture.posterior import MixturePosterior
 from cavity.families import Product
 from cavity.inference.source import Arrays, chunks
 

@@ -9,9 +9,9 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.estimators.all_or_nothing import all_or_nothing
-from cavity.estimators.network_fit import Callback, NetworkEstimator, without_precision
-from cavity.estimators.network_posterior import NetworkPosterior, Units
-from cavity.estimators.several import ProbitLink, log_shares
+from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
+from cavity.estimators.network.posterior import NetworkPosterior, Units
+from cavity.estimators.odds import ProbitLink, log_shares
 from cavity.factors.networks.factor import Network, network
 
 
@@ -24,7 +24,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
 
     Of more than two classes each has a network of its own, which says whether a row belongs to it; a row belongs to
     exactly one, so that class c has a probability proportional to the odds of its network
-    (`cavity.estimators.several`).
+    (`cavity.estimators.odds`).
 
     Parameters
     ----------

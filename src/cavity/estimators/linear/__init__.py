@@ -1,0 +1,1 @@
+"""Generalised linear models, with a Gaussian over their coefficients."""
