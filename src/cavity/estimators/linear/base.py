@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy import sparse, stats
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from cavity._checks import check_positive, is_integer, is_number
+from cavity._checks import is_integer, is_number
+from cavity.estimators import constraints
 from cavity.estimators.algorithms import choose
+from cavity.estimators.base import Estimator
 from cavity.estimators.linear.coefficients import Coefficients
 from cavity.estimators.linear.learning import Hyper, Learned, Noise, Task, learn
 from cavity.families import Gaussian
@@ -32,7 +33,7 @@ class Function(NamedTuple):
     history: History
 
 
-class LinearEstimator(BaseEstimator):
+class LinearEstimator(Estimator):
     """Base of the generalised linear models."""
 
     def __init__(
@@ -62,6 +63,15 @@ class LinearEstimator(BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
+    _constraints = constraints.table(
+        prior_variance=constraints.positive_or_auto,
+        fit_intercept=constraints.flag,
+        intercept_variance=constraints.positive,
+        standardize=constraints.flag,
+        batch_size=constraints.positive_integer_or_none,
+        forgetting=constraints.share,
+    )
+
     # -- what a model says of itself -----------------------------------------------------------------------------
 
     _noise_name: str | None = None  # the parameter that may be "auto" and is learned from the evidence
@@ -89,20 +99,7 @@ class LinearEstimator(BaseEstimator):
         return X, y, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _check_parameters(self) -> None:
-        check_positive("intercept_variance", self.intercept_variance)
-        for name in filter(None, ["prior_variance", self._noise_name]):
-            value = getattr(self, name)
-            if isinstance(value, str) and value != "auto":
-                raise ValueError(f"{name} must be a positive number or 'auto'; got {value!r}.")
-            if not isinstance(value, str):
-                check_positive(name, value)
-        if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
-            raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
-        if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
-            raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
-        for name in ("fit_intercept", "standardize"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        super()._check_parameters()
         if self.feature_groups is not None and np.shape(self.feature_groups) != (self.n_features_in_,):
             raise ValueError(
                 f"feature_groups must have one label per feature, {self.n_features_in_}; got shape "
@@ -202,9 +199,6 @@ class LinearEstimator(BaseEstimator):
         self.prior_variance_ = variance if self.feature_groups is not None else variance[..., 0][()]
         if self._noise_name:
             setattr(self, f"{self._noise_name}_", functions[0].hyper.noise)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

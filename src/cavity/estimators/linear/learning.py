@@ -99,7 +99,10 @@ def _quiet_fit(task: Task, hyper: Hyper, start: Result | None, keep_data: bool) 
     prior = task.coefficients.prior(hyper.variance)
     prior = prior if task.before is None else prior + task.before
     options = Options(weights=task.weight, start=start, keep_data=keep_data, **task.options)
-    return quiet_fit(task.make_factor(hyper.noise), prior, task.data, task.algorithm, options)
+    result = quiet_fit(task.make_factor(hyper.noise), prior, task.data, task.algorithm, options)
+    if result.ending == "interrupted":  # it kept what it had, which is no model yet
+        raise KeyboardInterrupt
+    return result
 
 
 class _Place(NamedTuple):

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 
-from cavity._checks import as_numbers, check_positive
+from cavity._checks import as_numbers
+from cavity.estimators import constraints
 from cavity.estimators.linear.base import LinearEstimator
 from cavity.estimators.linear.predictive import activations
 from cavity.factors import GLM, gaussian, offset_of, poisson, student_t
@@ -106,6 +107,7 @@ class GaussianRegressor(LinearRegressor):
         )
         self.noise_variance = noise_variance
 
+    _constraints = constraints.table(LinearRegressor._constraints, noise_variance=constraints.positive_or_auto)
     _noise_name = "noise_variance"
 
     def _factor(self, noise: Any) -> GLM:
@@ -167,12 +169,13 @@ class StudentTRegressor(LinearRegressor):
         self.df = df
         self.scale = scale
 
+    _constraints = constraints.table(
+        LinearRegressor._constraints,
+        df=constraints.positive,
+        scale=constraints.positive_or_auto,
+    )
     _noise_name = "scale"
     _least_noise = 1e-3
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_positive("df", self.df)
 
     def _information_per_row(self) -> float:
         return 2 * self.df / (self.df + 3)

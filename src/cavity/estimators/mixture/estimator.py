@@ -5,15 +5,16 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity import _tree as tree
-from cavity._checks import check_positive, is_integer, is_number
+from cavity._checks import is_integer, is_number
 from cavity._warnings import warn
+from cavity.estimators import constraints
 from cavity.estimators.algorithms import choose_for_mixture
-from cavity.estimators.all_or_nothing import all_or_nothing
+from cavity.estimators.base import Estimator
 from cavity.estimators.mixture.model import Prior, Units, first_labels, given_labels
 from cavity.estimators.mixture.posterior import MixturePosterior
 from cavity.estimators.mixture.response import correction_of
@@ -24,7 +25,6 @@ from cavity.inference.run import fit
 
 # from the middle, in units of the data's spread: half of the digits are left in squares; squares of squares are numbers
 SPREADS = {"full": 1e7, "diag": 1e60, "spherical": 1e60}
-COVARIANCE_TYPES = ("full", "diag", "spherical")
 TOO_MUCH_OVERLAP = (
     "Clusters overlap so much that rows hardly tell them apart: credible intervals are too narrow. Fewer components, "
     "or linear_response=False if only predictions matter, avoid this."
@@ -39,7 +39,7 @@ NOT_AT_ITS_END = (
 )
 
 
-class GaussianMixture(DensityMixin, BaseEstimator):
+class GaussianMixture(DensityMixin, Estimator):
     """Mixture of Gaussians with a posterior over weights, means and covariances.
 
     Assignments of rows to components are summed out of every update and never stored. With the algorithms that share
@@ -111,13 +111,25 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
+    _constraints = constraints.table(
+        n_components=constraints.positive_integer,
+        n_init=constraints.positive_integer,
+        covariance_type=constraints.one_of("full", "diag", "spherical"),
+        weight_concentration=constraints.positive,
+        mean_count=constraints.positive,
+        prior_scale=constraints.positive_or_none,
+        linear_response=constraints.flag,
+        evidence=constraints.flag,
+        batch_size=constraints.positive_integer_or_none,
+        forgetting=constraints.share,
+    )
+
     posterior_: MixturePosterior
     converged_: bool
     log_evidence_: float
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from X (n_samples, n_features); y is ignored."""
         X = validate_data(self, X, dtype=np.float64)
@@ -137,7 +149,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 warn(message, ConvergenceWarning)
         return self
 
-    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior.
 
@@ -191,7 +202,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if start is not None and algorithm.n_sites == 0:
             means = np.asarray(start["components"].mean).reshape(self.n_components, -1)
             prior, start = belief.family(means), None
-        return fit(
+        result = fit(
             gaussian_mixture(),
             prior,
             Z,
@@ -202,6 +213,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             start=start,
             evidence=self.evidence,
         )
+        if result.ending == "interrupted":  # it kept what it had, which is no model yet
+            raise KeyboardInterrupt
+        return result
 
     def _prior(self) -> Prior:
         """The prior in the units of the fit; by default that of Fraley and Raftery (2007) for means and covariances."""
@@ -242,29 +256,14 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.site_bytes_ = result.site_bytes
 
     def _check_parameters(self) -> None:
-        for name in ("n_components", "n_init"):
-            if not (is_integer(getattr(self, name)) and getattr(self, name) >= 1):
-                raise ValueError(f"{name} must be a positive integer; got {name}={getattr(self, name)!r}.")
-        for name in ("weight_concentration", "mean_count", "prior_scale"):
-            if name != "prior_scale" or self.prior_scale is not None:
-                check_positive(name, getattr(self, name))
-        if self.covariance_type not in COVARIANCE_TYPES:
-            listed = ", ".join(map(repr, COVARIANCE_TYPES))
-            raise ValueError(f"covariance_type must be one of {listed}; got {self.covariance_type!r}.")
+        super()._check_parameters()
         least = self.n_features_in_ + 1
         if self.df is not None and not (is_number(self.df) and least < self.df < np.inf):
             raise ValueError(f"df must be a number above n_features + 1 = {least}; got df={self.df!r}.")
-        for name in ("linear_response", "evidence"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"{name} must be True or False; got {name}={getattr(self, name)!r}.")
         if self.n_init > 1 and not isinstance(self.init, str):
             raise ValueError(f"n_init must be 1 with labels to begin with: fits would be alike; got {self.n_init}.")
         if self.n_init > 1 and not self.evidence:
             raise ValueError(f"n_init must be 1 with evidence=False: fits are compared by it; got {self.n_init}.")
-        if not (is_number(self.forgetting) and 0 <= self.forgetting < 1):
-            raise ValueError(f"forgetting must lie in [0, 1); got forgetting={self.forgetting!r}.")
-        if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
-            raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
 
     def _check_first(self, X: np.ndarray) -> None:
         """The first chunk sets the units of all that follow."""
@@ -336,9 +335,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         """Mean, standard deviation and central credible interval of every weight, mean and variance."""
         check_is_fitted(self)
         return self.posterior_.summary(level)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
 
 def log_evidence_of(result: Result, units: Units, n_rows: int) -> float:

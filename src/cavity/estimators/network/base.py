@@ -10,12 +10,13 @@ from threading import Event
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from cavity._checks import check_positive, is_integer, is_number
+from cavity._checks import is_integer
 from cavity._warnings import warn
+from cavity.estimators import constraints
 from cavity.estimators.algorithms import choose_for_network
+from cavity.estimators.base import Estimator
 from cavity.estimators.network.epochs import Epoch, Stopping
 from cavity.estimators.network.posterior import NetworkPosterior, Units
 from cavity.factors.networks.activations import ACTIVATIONS
@@ -39,7 +40,7 @@ NOTHING_FOUND = (
 )
 
 
-class NetworkEstimator(BaseEstimator, abc.ABC):
+class NetworkEstimator(Estimator, abc.ABC):
     """Base of the estimators by networks, which have the parameters that are read here."""
 
     algorithm: Any
@@ -50,6 +51,17 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
     n_jobs: Any
     site_dtype: str
     site_directory: str | None
+
+    _constraints = constraints.table(
+        activation=constraints.one_of(*ACTIVATIONS),
+        n_networks=constraints.positive_integer,
+        warm_up=constraints.count,
+        batch_size=constraints.positive_integer_or_none,
+        unit_covariances=constraints.flag,
+        weight_variance=constraints.positive_or_none,
+        prior_shape=constraints.above_one,  # for a finite variance
+        prior_rate=constraints.positive,
+    )
 
     def _fit_networks(
         self,
@@ -95,7 +107,8 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
                 few = lambda sweep: sweep.number == warm_up
                 start = warmed_up(factor, prior, lambda of, given: passes(of, given, adf(self.batch_size or 1), few))
             result = passes(factor, prior, algorithm, stop, start)
-            if result.ending == "interrupted" and (len(priors) > 1 or not first):  # of no use without the rest
+            alone = len(priors) == 1 and not self.__sklearn_is_fitted__()  # otherwise of no use without the rest,
+            if result.ending == "interrupted" and not alone:  # and in the place of a model that is whole
                 raise KeyboardInterrupt
             return result
 
@@ -149,26 +162,15 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
             warn(NOTHING_FOUND, ConvergenceWarning)
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         given = self.get_params()
         layers = np.atleast_1d(np.asarray(given["hidden_layer_sizes"], dtype=object))
         if layers.ndim != 1 or len(layers) == 0 or not all(is_integer(size) and size >= 1 for size in layers):
             raise ValueError(
                 f"hidden_layer_sizes must be positive integers, such as (50,); got {given['hidden_layer_sizes']!r}."
             )
-        if given["activation"] not in ACTIVATIONS:
-            listed = ", ".join(map(repr, ACTIVATIONS))
-            raise ValueError(f"activation must be one of {listed}; got {given['activation']!r}.")
         if self.n_epochs != "auto" and not (is_integer(self.n_epochs) and self.n_epochs >= 1):
             raise ValueError(f"n_epochs must be a positive integer or 'auto'; got n_epochs={self.n_epochs!r}.")
-        if not (is_integer(given["n_networks"]) and given["n_networks"] >= 1):
-            raise ValueError(f"n_networks must be a positive integer; got n_networks={given['n_networks']!r}.")
-        if not (is_integer(given["warm_up"]) and given["warm_up"] >= 0):
-            raise ValueError(f"warm_up must be a non-negative integer; got warm_up={given['warm_up']!r}.")
-        if self.batch_size is not None and not (is_integer(self.batch_size) and self.batch_size >= 1):
-            raise ValueError(f"batch_size must be a positive integer or None; got batch_size={self.batch_size!r}.")
-        if not (is_number(given["prior_shape"]) and 1 < given["prior_shape"] < np.inf):
-            raise ValueError(f"prior_shape must be above 1, for a finite variance; got {given['prior_shape']!r}.")
-        check_positive("prior_rate", given["prior_rate"])
         if self.n_jobs is not None and not (is_integer(self.n_jobs) and (self.n_jobs == -1 or self.n_jobs >= 1)):
             raise ValueError(
                 f"n_jobs must be None or -1, for all processors, or a positive integer; got {self.n_jobs!r}."
@@ -176,11 +178,6 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
         directory = self.site_directory
         if not (directory is None or (isinstance(directory, str | os.PathLike) and Path(directory).is_dir())):
             raise ValueError(f"site_directory must be a directory that exists, or None; got {directory!r}.")
-        for name in ("heteroscedastic", "unit_covariances"):
-            if not isinstance(given.get(name, False), bool | np.bool_):
-                raise ValueError(f"{name} must be True or False; got {given[name]!r}.")
-        if given["weight_variance"] is not None:
-            check_positive("weight_variance", given["weight_variance"])
 
     def _check_unchanged(self, posterior: NetworkPosterior) -> None:
         """The posterior so far must still be one of this network."""
@@ -201,9 +198,6 @@ class NetworkEstimator(BaseEstimator, abc.ABC):
     @abc.abstractmethod
     def _factor(self) -> Network:
         """The networks that are fitted."""
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
 
 def without_precision(q: Product) -> Product:

@@ -8,7 +8,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cavity.estimators.all_or_nothing import all_or_nothing
 from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network.posterior import NetworkPosterior, Units
 from cavity.estimators.odds import ProbitLink, log_shares
@@ -102,7 +101,6 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @all_or_nothing
     def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
         """Learn from X (n_samples, n_features) and labels y; `callback` as for `NetworkRegressor.fit`."""
         X, y = self._check_data(X, y, first=True)
@@ -111,7 +109,6 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             raise ValueError(f"y must hold at least two classes; got one class, {self.classes_.tolist()}.")
         return self._begin(X, y, callback)
 
-    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets the units of the features.
 

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity._checks import is_integer
-from cavity.estimators.all_or_nothing import all_or_nothing
+from cavity.estimators import constraints
 from cavity.estimators.linear.regressors import Components
 from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network.posterior import NetworkPosterior, Units
@@ -121,9 +121,10 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    _constraints = constraints.table(NetworkEstimator._constraints, heteroscedastic=constraints.flag)
+
     # -- learning ------------------------------------------------------------------------------------------------
 
-    @all_or_nothing
     def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
         """Learn from X (n_samples, n_features) and targets y.
 
@@ -137,7 +138,6 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self._warn_if_alike([self.posterior_], X)
         return self
 
-    @all_or_nothing
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets the units."""
         if not hasattr(self, "posterior_"):
