@@ -217,10 +217,11 @@ def data():
 @pytest.mark.parametrize("mean", [-3e3, -60.0, -32.0, -29.0, -2.0, 0.0, 0.3, 7.0, 60.0])
 def test_what_a_label_says_of_an_output(mean, y):
     compiled = pytest.importorskip("cavity.factors.networks.compiled.noise")
-    work = np.zeros((8, 1, 1))
     variance = 0.3
-    work[2, 0, 0], work[3, 0, 0] = mean, variance
-    found = compiled.label(work, 0, y), work[6, 0, 0], work[7, 0, 0]
+    room = np.zeros((8, 1, 1))
+    signals = compiled.signals_in.py_func(room)
+    signals.total[:], signals.spread[:] = mean, variance
+    found = compiled.label(room, 0, y), signals.by_mean[0, 0], signals.by_variance[0, 0]
     with mp.workdps(800):
         log_z = lambda m, v: mp.log(mp.erfc(-y * m / mp.sqrt(2 * (1 + v))) / 2)
         at = mp.mpf(mean), mp.mpf(variance)

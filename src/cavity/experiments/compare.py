@@ -14,9 +14,10 @@ import numpy as np
 import cavity
 from cavity.datasets import load, random_splits, synthetic_probit
 from cavity.experiments.pictures import axes_in_a_row, line_style, save
+from cavity.experiments.probit_methods import log_predictive, standardised
 from cavity.experiments.reference import nuts_reference
 from cavity.experiments.runner import Claim, Experiment, Summary, Table
-from cavity.experiments.table1 import SETS, log_predictive, standardised
+from cavity.experiments.table1 import SETS
 
 PRIOR_VARIANCE = 1.0
 N_FEATURES, N_ROWS, N_TEST = 10, 300, 2000

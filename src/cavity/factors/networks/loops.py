@@ -18,12 +18,13 @@ from cavity.inference.order import Plan
 from cavity.inference.update import Info, State
 
 try:
-    from cavity.factors.networks.compiled import batches
+    from cavity.factors.networks.compiled import in_batches as batches
     from cavity.factors.networks.compiled import noise as noises
-    from cavity.factors.networks.compiled import rows as loops
+    from cavity.factors.networks.compiled import one_by_one as steps
     from cavity.factors.networks.compiled import weight_prior as prior_loop
+    from cavity.factors.networks.compiled.arrays import Batches, Cavity, Data, Filed, Layers, Prior, Signals, Sites
 except ImportError:  # Numba is an extra
-    loops = batches = noises = prior_loop = None  # type: ignore[assignment]
+    steps = batches = noises = prior_loop = None  # type: ignore[assignment]
 
 Network: TypeAlias = Any  # the factor, whose module imports this one
 NO_NOISE = np.array([2.0, 1.0])  # in the place of a Gamma where targets are labels: loops leave it alone
@@ -31,7 +32,7 @@ NO_NOISE = np.array([2.0, 1.0])  # in the place of a Gamma where targets are lab
 
 def has_loops(factor: Network, algorithm: Algorithm) -> bool:
     """Whether there are compiled loops for rows that weigh one and, with sites of their own, steps of size one."""
-    known = loops is not None and factor.activation == "relu" and factor.units_are_independent
+    known = steps is not None and factor.activation == "relu" and factor.units_are_independent
     single = algorithm.batch_size == 1 and algorithm.rate in (None, 1)
     return known and algorithm.power == 1 and (algorithm.n_sites != ALL or single)
 
@@ -43,59 +44,60 @@ def visits(
     own, whole = rows.sites is not None, bool(np.all(rates == 1) and np.all(rows.weight == 1))
     single = plan.rows.shape[1] == 1 and whole
     if own:
-        return one_by_one(loops.OWN, factor, state, rows, plan) if single else None
+        return with_own_sites(factor, state, rows, plan) if single else None
     kept = int(np.max(plan.slot)) < len(counts)
     if single and not kept:
-        return one_by_one(loops.NOWHERE, factor, state, rows, plan)
+        return without_sites(factor, state, rows, plan)
     if single and len(counts) == 1 and not settles and len(plan.rows) == counts[0]:
-        return one_by_one(loops.IMPLIED, factor, state, rows, plan)
+        return with_implied_sites(factor, state, rows, plan)
     return in_batches(factor, state, rows, plan, rates, counts)
 
 
-def one_by_one(kind: int, factor: Network, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
-    """Steps of size one, a datum each. Sites of the data's own change in place: there may be no room for others."""
-    (X, y), q, prior = rows.data, state.q, state.prior
-    stack = rows.sites if kind == loops.OWN else state.sites
-    noise, site_noise = gammas(q, stack)
-    weights, sites = q["weights"], stack["weights"]
-    variance = 1 / weights.precision
-    mean = weights.shift * variance
-    base = unless_zero(prior["weights"].shift), prior["weights"].precision, noise_of(prior)
-    nothing = np.zeros((1, 1))
-    own = (sites.shift, sites.precision, site_noise) if kind == loops.OWN else (nothing, nothing, nothing)
-    given = output_of(factor), plan.rows[:, 0], X, y, *shape_of(factor)
-    score = loops.one_by_one(kind, *given, mean, variance, noise, *base, *own, *work_of(factor))
-    q = with_parts(q, DiagonalGaussian(mean / variance, 1 / variance), noise)
-    if kind == loops.IMPLIED:
-        new = jax.tree.map(lambda end, start: (end - start)[None] / len(y), q, prior)
-        state = state._replace(sites=new)
-    elif kind == loops.OWN and "noise" in q.parts:
+def without_sites(factor: Network, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
+    """Steps of size one, a row each, of which no site is kept."""
+    q = moments_of(state.q)
+    score = steps.without_sites(layers_of(factor), plan.rows[:, 0], data_of(rows), q, room_of(factor))
+    return state._replace(q=with_moments(state.q, q)), Info(0, 0, np.nan, score)
+
+
+def with_implied_sites(factor: Network, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
+    """Steps of size one, a row each; the site that all rows share is formed at the end."""
+    q, prior, weights = moments_of(state.q), state.prior, state.prior["weights"]
+    base = Prior(weights.shift if np.any(weights.shift) else None, weights.precision, noise_of(prior))
+    order, data = plan.rows[:, 0], data_of(rows)
+    score = steps.with_implied_sites(layers_of(factor), order, data, q, base, room_of(factor))
+    after = with_moments(state.q, q)
+    site = jax.tree.map(lambda end, start: (end - start)[None] / len(data.y), after, prior)
+    return state._replace(q=after, sites=site), Info(0, 0, np.nan, score)
+
+
+def with_own_sites(factor: Network, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
+    """Steps of size one, a row each, whose sites change in place: there may be no room for others."""
+    q, site_noise, stack = moments_of(state.q), site_noise_of(state.q, rows.sites), rows.sites
+    sites, free = Sites(stack["weights"].shift, stack["weights"].precision, site_noise), np.ones(factor.n_weights)
+    order = plan.rows[:, 0]
+    score = steps.with_own_sites(layers_of(factor), order, data_of(rows), q, sites, room_of(factor), free)
+    if "noise" in state.q.parts:
         for leaf, column in zip(jax.tree.leaves(stack["noise"]), site_noise.T, strict=True):
             leaf[...] = column
-    return state._replace(q=q), Info(0, 0, np.nan, score)
+    return state._replace(q=with_moments(state.q, q)), Info(0, 0, np.nan, score)
 
 
 def in_batches(
     factor: Network, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray
 ) -> tuple[State, Info]:
     """Batches of rows that share a site."""
-    (X, y), (noise, site_noise) = rows.data, gammas(state.q, state.sites)
-    weights: Any
-    sites: Any
-    filed: Any
-    weights, sites, filed = (
-        tuple(map(np.array, jax.tree.leaves(s["weights"]))) for s in (state.q, state.sites, state.filed)
-    )
-    filed_noise, filed_weight = gammas(state.q, state.filed)[1], np.array(state.filed_weight)
-    visit: Any = batches.in_batches
-    score, cuts = visit(
-        output_of(factor), plan.rows, plan.slot, rates, rows.weight, counts, X, y, *shape_of(factor), *weights,
-        noise, *sites, site_noise, *filed, filed_noise, filed_weight, columns_of(factor, plan.rows.shape[1]),
-    )  # fmt: skip
+    q = Sites(*copies(state.q["weights"]), noise_of(state.q))
+    sites = Sites(*copies(state.sites["weights"]), site_noise_of(state.q, state.sites))
+    filed_noise, filed_weight = site_noise_of(state.q, state.filed), np.array(state.filed_weight)
+    filed = Filed(*copies(state.filed["weights"]), filed_noise, filed_weight)
+    given = Batches(plan.rows, plan.slot, rates, counts)
+    columns = columns_of(factor, plan.rows.shape[1])
+    score, cuts = batches.in_batches(layers_of(factor), given, data_of(rows), q, sites, filed, columns)
     done = state._replace(
-        q=with_parts(state.q, DiagonalGaussian(*weights), noise),
-        sites=with_parts(state.sites, DiagonalGaussian(*sites), site_noise.T),
-        filed=with_parts(state.filed, DiagonalGaussian(*filed), filed_noise.T),
+        q=with_parts(state.q, DiagonalGaussian(*q[:2]), q.noise),
+        sites=with_parts(state.sites, DiagonalGaussian(*sites[:2]), sites.noise.T),
+        filed=with_parts(state.filed, DiagonalGaussian(*filed[:2]), filed.noise.T),
         filed_weight=filed_weight,
     )
     return done, Info(0, cuts, np.nan, score)
@@ -111,45 +113,57 @@ def refined_by_loop(now: Refined) -> Refined:
 
 
 def with_parts(q: Product, weights: DiagonalGaussian, noise: np.ndarray) -> Product:
-    """The same with other weights and, where there is one, another noise precision."""
+    """A product with other weights and, where there is one, another noise precision."""
     return Product({**q.parts, "weights": weights, **({"noise": Gamma(*noise)} if "noise" in q.parts else {})})
 
 
-def gammas(q: Product, sites: Product) -> tuple[np.ndarray, np.ndarray]:
-    """Shape and rate of the noise's precision, in q and, as columns, in sites."""
-    if "noise" not in q.parts:
-        return NO_NOISE.copy(), np.zeros((len(sites["weights"].shift), 2))
-    return noise_of(q), np.stack(jax.tree.leaves(sites["noise"]), axis=1).astype(float)
+def with_moments(q: Product, moments: "Cavity") -> Product:
+    """A product whose weights and noise are what a loop made of them."""
+    mean, variance, noise = moments
+    return with_parts(q, DiagonalGaussian(mean / variance, 1 / variance), noise)
+
+
+def moments_of(q: Product) -> "Cavity":
+    """What loops change in place: means and variances of weights, and the noise."""
+    variance = 1 / q["weights"].precision
+    return Cavity(q["weights"].shift * variance, variance, noise_of(q))
+
+
+def copies(weights: DiagonalGaussian) -> tuple[np.ndarray, np.ndarray]:
+    """Natural parameters that a loop may change."""
+    return np.array(weights.shift), np.array(weights.precision)
 
 
 def noise_of(q: Product) -> np.ndarray:
-    """Shape and rate."""
+    """Shape and rate of the noise's precision."""
     return np.array([q["noise"].shape, q["noise"].rate]) if "noise" in q.parts else NO_NOISE.copy()
 
 
-def output_of(factor: Network) -> int:
-    """What compiled loops do with the outputs."""
-    return noises.LABELS if factor.labels else noises.CHANGING if factor.sizes[-1] == 2 else noises.CONSTANT
+def site_noise_of(q: Product, sites: Product) -> np.ndarray:
+    """Shape and rate of the noise's precision in sites, as columns."""
+    if "noise" not in q.parts:
+        return np.zeros((len(sites["weights"].shift), 2))
+    return np.stack(jax.tree.leaves(sites["noise"]), axis=1).astype(float)
 
 
-def unless_zero(shift: np.ndarray) -> np.ndarray | None:
-    """A prior's shift, or None where it is zero everywhere: loops then have less to read."""
-    return shift if np.any(shift) else None
+def data_of(rows: Rows) -> "Data":
+    """The data, and what each row weighs."""
+    X, y = rows.data
+    return Data(X, y, rows.weight)
 
 
-def shape_of(factor: Network) -> tuple[np.ndarray, np.ndarray]:
-    """Widths, and where each layer's weights begin."""
+def layers_of(factor: Network) -> "Layers":
+    """Widths, where each layer's weights begin, and what loops do with the outputs."""
     counts = [(a + 1) * b for a, b in pairwise(factor.sizes)]
-    return np.array(factor.sizes), np.cumsum([0, *counts])
+    output = noises.LABELS if factor.labels else noises.CHANGING if factor.sizes[-1] == 2 else noises.CONSTANT
+    return Layers(np.array(factor.sizes), np.cumsum([0, *counts]), output)
 
 
-def work_of(factor: Network) -> tuple[np.ndarray, ...]:
-    """Room for signals, and for which weights have a cavity."""
-    units = np.zeros((8, len(factor.sizes) - 1, max(factor.sizes) + 1))
-    return units, np.ones(factor.n_weights)
+def room_of(factor: Network, *width: int) -> np.ndarray:
+    """Room for the signals of a row, or of as many as `width` says."""
+    return np.zeros((len(Signals._fields), len(factor.sizes) - 1, max(factor.sizes) + 1, *width))
 
 
 def columns_of(factor: Network, batch_size: int) -> np.ndarray:
     """Room for the signals of the rows of a batch, by fours; of a large one, of a part."""
-    width = min(4 * -(-batch_size // 4), batches.WIDEST)
-    return np.zeros((8, len(factor.sizes) - 1, max(factor.sizes) + 1, width))
+    return room_of(factor, min(4 * -(-batch_size // 4), batches.WIDEST))

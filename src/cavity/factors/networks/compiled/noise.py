@@ -1,25 +1,22 @@
 """What a datum says of a network's outputs and of its noise, for compiled loops.
 
-The same as `gamma_noise`, `varying_noise` and, of labels, `likelihoods.Probit`.
-
-Slopes of log Z in the outputs' means and variances are left in the last rows of `work`, as the way back needs them.
+The equations are those of `gamma_noise`, `varying_noise` and, of labels, `likelihoods.Probit`. Slopes of log Z in the
+outputs' means and variances are left in `room`, for layer `last`, as the way back needs them.
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import njit
 
 from cavity.factors.networks import varying_noise
+from cavity.factors.networks.compiled.arrays import Noise, Room, signals_in
+from cavity.factors.networks.compiled.decorators import compiled
 
 NODES, LOG_WEIGHTS, LIMIT = varying_noise.NODES, np.log(varying_noise.WEIGHTS), varying_noise.LIMIT
 COUNT = len(NODES)
 CONSTANT, CHANGING, LABELS = 0, 1, 2  # noise, or none
 ROOT_2 = math.sqrt(2.0)
 FAR = -30.0  # standard deviations below which Φ is known by its series
-FAST = {"contract", "reassoc", "nsz", "arcp"}  # sums in any order; NaN and infinity keep their meaning
-compiled = njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 
 
 @compiled
@@ -45,21 +42,24 @@ def site_of_rises(shape: float, rate: float, first: float, second: float) -> tup
 
 
 @compiled
-def constant_noise(work: Any, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
-    """log Z, with its slopes in the output's moments left in `work`, and what it says of the noise."""
-    residual, variance = y - work[2, last, 0], work[3, last, 0]
+def constant_noise(room: Room, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
+    """log Z, with its slopes in the output's moments left in `room`, and what the datum says of the noise."""
+    signals = signals_in(room)
+    residual, variance = y - signals.total[last, 0], signals.spread[last, 0]
     total = variance + rate / (shape - 1.0)
     ratio = residual / total
-    work[6, last, 0], work[7, last, 0] = ratio, 0.5 * (ratio * ratio - 1.0 / total)
+    signals.by_mean[last, 0], signals.by_variance[last, 0] = ratio, 0.5 * (ratio * ratio - 1.0 / total)
     first, second = rises(residual * residual, variance, shape, rate)
     more, scale = site_of_rises(shape, rate, first, second)
     return -0.5 * (math.log(2.0 * math.pi * total) + residual * ratio), more, scale
 
 
 @compiled
-def changing_noise(work: Any, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
-    """The same where a second output is the logarithm of the noise's size: see `varying_noise`."""
-    residual, variance, middle, width = y - work[2, last, 0], work[3, last, 0], work[2, last, 1], work[3, last, 1]
+def changing_noise(room: Room, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
+    """log Z and what the datum says of the noise where a second output is its logarithm: see `varying_noise`."""
+    signals = signals_in(room)
+    residual, variance = y - signals.total[last, 0], signals.spread[last, 0]
+    middle, width = signals.total[last, 1], signals.spread[last, 1]
     square, reach, top = residual * residual, math.sqrt(width), -math.inf
     share, size, bent, rise = np.empty(COUNT), np.empty(COUNT), np.empty(COUNT), np.empty((2, COUNT))
     for k in range(COUNT):
@@ -87,17 +87,19 @@ def changing_noise(work: Any, last: int, y: float, shape: float, rate: float) ->
     once, twice = math.log1p(once), 0.0
     for k in range(COUNT):
         twice += share[k] * math.exp(rise[0, k] - once) * math.expm1(rise[1, k])
-    work[6, last, 0], work[7, last, 0], work[6, last, 1], work[7, last, 1] = by_mean, by_variance, by_middle, by_width
+    signals.by_mean[last, 0], signals.by_variance[last, 0] = by_mean, by_variance
+    signals.by_mean[last, 1], signals.by_variance[last, 1] = by_middle, by_width
     more, scale = site_of_rises(shape, rate, once, math.log1p(twice))
     return top + math.log(whole), more, scale
 
 
 @compiled
-def label(work: Any, last: int, y: float) -> float:
-    """log Φ(y f), with its slopes left in `work`."""
-    total = 1.0 + work[3, last, 0]
+def label(room: Room, last: int, y: float) -> float:
+    """log Φ(y f), with its slopes left in `room`."""
+    signals = signals_in(room)
+    total = 1.0 + signals.spread[last, 0]
     root = math.sqrt(total)
-    z = y * work[2, last, 0] / root
+    z = y * signals.total[last, 0] / root
     log_density = -0.5 * (z * z + math.log(2.0 * math.pi))
     if z > FAR:
         log_mean = math.log1p(-0.5 * math.erfc(z / ROOT_2)) if z > 0.0 else math.log(0.5 * math.erfc(-z / ROOT_2))
@@ -106,15 +108,24 @@ def label(work: Any, last: int, y: float) -> float:
         u = 1.0 / (z * z)
         tail = 1.0 - u * (1.0 - u * (3.0 - u * (15.0 - 105.0 * u)))  # Φ(z) / φ(z) times −z
         log_mean, hazard = log_density + math.log(-tail / z), -z / tail
-    work[6, last, 0], work[7, last, 0] = y * hazard / root, -0.5 * z * hazard / total
+    signals.by_mean[last, 0], signals.by_variance[last, 0] = y * hazard / root, -0.5 * z * hazard / total
     return log_mean
 
 
 @compiled
-def say(output: int, work: Any, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
-    """log Z of a datum, with the outputs' slopes left in `work`, and what it says of the noise, if there is any."""
+def log_evidence_and_noise(
+    output: int, room: Room, last: int, y: float, shape: float, rate: float
+) -> tuple[float, float, float]:
+    """log Z of a datum, with its slopes left in `room`, and what the datum says of the noise, if there is any."""
     if output == LABELS:
-        return label(work, last, y), 0.0, 0.0
+        return label(room, last, y), 0.0, 0.0
     if output == CHANGING:
-        return changing_noise(work, last, y, shape, rate)
-    return constant_noise(work, last, y, shape, rate)
+        return changing_noise(room, last, y, shape, rate)
+    return constant_noise(room, last, y, shape, rate)
+
+
+@compiled
+def noise_cavity(noise: Noise, site: Noise) -> tuple[float, float, bool]:
+    """Shape and rate without those of a site, and whether this is a cavity; if it is none, they are as they were."""
+    known = noise[0] - site[0] > 1.0 and noise[1] - site[1] > 0.0
+    return (noise[0] - site[0], noise[1] - site[1], True) if known else (noise[0], noise[1], False)

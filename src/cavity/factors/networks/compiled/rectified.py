@@ -12,8 +12,11 @@ would cancel, to 7e-17 of itself for x from 0 to 40; all coefficients are positi
 import math
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from cavity.factors.networks.compiled.arrays import Vector
+from cavity.factors.networks.compiled.decorators import straight
 
 DENSITY_AT_ZERO = 1 / math.sqrt(2 * math.pi)
 FARTHEST = 40.0  # in standard deviations; beyond, the tail is zero in double precision
@@ -21,7 +24,6 @@ LOG2_E = math.log2(math.e)
 LOG_2, LOG_2_REST = 0.693147180369123816490, 1.90821492927058770002e-10  # their sum; the first times k is exact
 SMALLEST = -708.0  # of an exponent that exp does not take to zero
 ROUND = 1.5 * 2.0**52  # added to a number this leaves its nearest integer in the last bits
-straight = njit(fastmath={"contract", "nsz"}, error_model="numpy", nogil=True, cache=True)  # sums as they are written
 
 
 def bits_as_exponent(_: Any, shifted: Any) -> Any:
@@ -74,7 +76,9 @@ def ratios(x: float) -> tuple[float, float, float]:
 
 
 @straight
-def rectify(n: int, mean: Any, variance: Any, out_mean: Any, out_variance: Any, above: Any, density: Any) -> None:
+def rectify(
+    n: int, mean: Vector, variance: Vector, out_mean: Vector, out_variance: Vector, above: Vector, density: Vector
+) -> None:
     """Mean and variance of max(a, 0) of each of n units, P(a > 0), and the density of a at zero."""
     for j in range(n):
         scale = math.sqrt(variance[j])

@@ -1,14 +1,20 @@
 """`weight_prior.refine` as a compiled loop: factors are visited one after another, which JAX does slowly."""
 
-from typing import Any
-
-from cavity.factors.networks.compiled.noise import compiled, rises, site_of_rises
+from cavity.factors.networks.compiled.arrays import Noise, Vector
+from cavity.factors.networks.compiled.decorators import compiled
+from cavity.factors.networks.compiled.noise import rises, site_of_rises
 from cavity.factors.networks.weight_prior import WIDEST
 
 
 @compiled
 def refine(
-    shift: Any, precision: Any, site_shift: Any, site_precision: Any, share_shape: Any, share_rate: Any, total: Any
+    shift: Vector,
+    precision: Vector,
+    site_shift: Vector,
+    site_precision: Vector,
+    share_shape: Vector,
+    share_rate: Vector,
+    total: Noise,
 ) -> None:
     """One round of EP over the factors of all weights, in place; `total` is shape and rate of their precision."""
     for i in range(len(shift)):
