@@ -1,12 +1,11 @@
-"""What all estimators share: a fit that fails leaves no trace, and parameters are checked by a table."""
+"""What all estimators share: a fit that fails leaves no trace, and parameters are checked."""
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
-
-from cavity.estimators.constraints import NONE, Constraint
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -28,12 +27,12 @@ def all_or_nothing(method: Method) -> Method:
 
 
 class Estimator(BaseEstimator):
-    """Base of all estimators; `fit` and `partial_fit` of any that is derived from it are all or nothing.
+    """Base of all estimators, whose parameters are declared as `cavity.estimators.parameters` says.
+
+    `fit` and `partial_fit` of any class that is derived from it are all or nothing.
 
     Attributes of a fitted model are bound anew by these and never changed in place: that is what makes it hold.
     """
-
-    _constraints: ClassVar[Mapping[str, Constraint]] = NONE
 
     def __init_subclass__(cls, **options: Any) -> None:
         for name in {"fit", "partial_fit"} & vars(cls).keys():
@@ -42,8 +41,9 @@ class Estimator(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise a ValueError that names the first parameter whose value is none."""
-        for name, check in self._constraints.items():
-            check(name, getattr(self, name))
+        for field in dataclasses.fields(self):
+            if field.metadata["constraint"] is not None:
+                field.metadata["constraint"](field.name, getattr(self, field.name))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")

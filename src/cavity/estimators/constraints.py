@@ -1,7 +1,6 @@
 """What values parameters of estimators may have: each constraint raises a ValueError that names the parameter."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,12 +8,6 @@ import numpy as np
 from cavity._checks import check_positive, is_integer, is_number
 
 Constraint: TypeAlias = Callable[[str, Any], Any]  # of a parameter's name and value
-NONE: Mapping[str, Constraint] = MappingProxyType({})
-
-
-def table(base: Mapping[str, Constraint] = NONE, **more: Constraint) -> Mapping[str, Constraint]:
-    """Constraints by names of parameters: those of a base, and more."""
-    return MappingProxyType({**base, **more})
 
 
 def positive(name: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """What the Bayesian linear models share: coefficients with a Gaussian posterior, learned at once or in chunks."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from cavity.estimators.algorithms import choose
 from cavity.estimators.base import Estimator
 from cavity.estimators.linear.coefficients import Coefficients
 from cavity.estimators.linear.learning import Hyper, Learned, Noise, Task, learn
+from cavity.estimators.parameters import estimator, parameter
 from cavity.families import Gaussian
 from cavity.inference.result import History
 
@@ -33,49 +34,66 @@ class Function(NamedTuple):
     history: History
 
 
+@estimator
 class LinearEstimator(Estimator):
     """Base of the generalised linear models."""
 
-    def __init__(
-        self,
-        *,
-        algorithm: Any = "auto",
-        prior_variance: Any = 1.0,
-        feature_groups: Any = None,
-        fit_intercept: bool = True,
-        intercept_variance: float = 100.0,
-        standardize: bool = False,
-        batch_size: int | None = None,
-        forgetting: float = 0.0,
-        max_sweeps: int | None = None,
-        tol: float = 1e-8,
-        random_state: Any = 0,
-    ) -> None:
-        self.algorithm = algorithm
-        self.prior_variance = prior_variance
-        self.feature_groups = feature_groups
-        self.fit_intercept = fit_intercept
-        self.intercept_variance = intercept_variance
-        self.standardize = standardize
-        self.batch_size = batch_size
-        self.forgetting = forgetting
-        self.max_sweeps = max_sweeps
-        self.tol = tol
-        self.random_state = random_state
-
-    _constraints = constraints.table(
-        prior_variance=constraints.positive_or_auto,
-        fit_intercept=constraints.flag,
-        intercept_variance=constraints.positive,
-        standardize=constraints.flag,
-        batch_size=constraints.positive_integer_or_none,
-        forgetting=constraints.share,
+    algorithm: Any = parameter(
+        "str or Algorithm",
+        '"auto" is EP while its sites fit in memory; or "ep", "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", '
+        '"svi", or an object such as `cavity.sep(batch_size=100)`.',
+        default="auto",
+    )
+    prior_variance: Any = parameter(
+        'float or "auto"',
+        'Variance of every coefficient before any data; "auto" learns it by the evidence, for each of several classes.',
+        constraints.positive_or_auto,
+        default=1.0,
+    )
+    feature_groups: Any = parameter(
+        "array-like of shape (n_features,)",
+        "Labels of features that share a prior variance; one for all by default.",
+        default=None,
+    )
+    fit_intercept: bool = parameter("bool", "Whether there is an intercept.", constraints.flag, default=True)
+    intercept_variance: float = parameter(
+        "float", "Prior variance of the intercept.", constraints.positive, default=100.0
+    )
+    standardize: bool = parameter(
+        "bool",
+        "Whether the prior is meant for standardised features. The posterior is in the units of the given ones anyway.",
+        constraints.flag,
+        default=False,
+    )
+    batch_size: int | None = parameter(
+        "int or None", "Rows that are visited at once.", constraints.positive_integer_or_none, default=None
+    )
+    forgetting: float = parameter(
+        "float",
+        "Share of what was learned that each further `partial_fit` forgets; for data that drift.",
+        constraints.share,
+        default=0.0,
+    )
+    max_sweeps: int | None = parameter(
+        "int or None", 'Passes over the data at most; None is one for "adf" and 500 otherwise.', default=None
+    )
+    tol: float = parameter(
+        "float",
+        "Passes end when another would move no mean by more than this share of its posterior standard deviation, nor "
+        "any standard deviation.",
+        default=1e-8,
+    )
+    random_state: Any = parameter(
+        "int, RandomState instance or None",
+        "Seed of all that is random: the order in which rows are visited, random groups of rows, and which rows are "
+        "looked at when there are several classes and many rows.",
+        default=0,
     )
 
     # -- what a model says of itself -----------------------------------------------------------------------------
 
-    _noise_name: str | None = None  # the parameter that may be "auto" and is learned from the evidence
-    _least_noise = 1e-6  # of the first guess: data that can be fitted exactly would have none at all
+    _noise_name: ClassVar[str | None] = None  # the parameter that may be "auto" and is learned from the evidence
+    _least_noise: ClassVar[float] = 1e-6  # of the first guess: data that can be fitted exactly would have none at all
 
     def _factor(self, noise: Any) -> Any:
         """The likelihood factor."""

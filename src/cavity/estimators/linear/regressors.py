@@ -1,6 +1,6 @@
 """Bayesian linear regressors."""
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import xlogy
@@ -10,6 +10,7 @@ from cavity._checks import as_numbers
 from cavity.estimators import constraints
 from cavity.estimators.linear.base import LinearEstimator
 from cavity.estimators.linear.predictive import activations
+from cavity.estimators.parameters import estimator, parameter
 from cavity.factors import GLM, gaussian, offset_of, poisson, student_t
 
 
@@ -21,8 +22,23 @@ class Components(NamedTuple):
     model_std: np.ndarray  # because the coefficients are not known
 
 
+@estimator
 class LinearRegressor(RegressorMixin, LinearEstimator):
-    """Base of the linear regressors."""
+    """Base of the linear regressors.
+
+    Attributes
+    ----------
+    posterior_ : Gaussian
+        Over the coefficients in the units of the given features, intercept last.
+    coef_, intercept_ : ndarray
+        Posterior means.
+    log_evidence_ : float
+    prior_variance_ : float or ndarray
+        As given or learned.
+    converged_ : bool
+    n_skipped_ : int
+    history_ : History
+    """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n_samples, n_features), targets y and, where given, weights that count rows."""
@@ -54,15 +70,16 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
         return (mean, np.hypot(noise, model)) if return_std else mean
 
 
+@estimator
 class GaussianRegressor(LinearRegressor):
     """Bayesian linear regression: y = xᵀβ + b + noise, noise ~ N(0, noise_variance).
 
-    The posterior is exact. Parameters are those of `ProbitClassifier` without `class_weight`, and
+    The posterior is exact.
 
-    Parameters
+    Attributes
     ----------
-    noise_variance : float or "auto", default="auto"
-        "auto" learns it by the evidence, together with `prior_variance="auto"` where that is asked for.
+    noise_variance_ : float
+        As given or learned.
 
     Examples
     --------
@@ -76,39 +93,14 @@ class GaussianRegressor(LinearRegressor):
     [3.] [0.5]
     """
 
-    def __init__(
-        self,
-        *,
-        noise_variance: Any = "auto",
-        algorithm: Any = "auto",
-        prior_variance: Any = 1.0,
-        feature_groups: Any = None,
-        fit_intercept: bool = True,
-        intercept_variance: float = 100.0,
-        standardize: bool = False,
-        batch_size: int | None = None,
-        forgetting: float = 0.0,
-        max_sweeps: int | None = None,
-        tol: float = 1e-8,
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            algorithm=algorithm,
-            prior_variance=prior_variance,
-            feature_groups=feature_groups,
-            fit_intercept=fit_intercept,
-            intercept_variance=intercept_variance,
-            standardize=standardize,
-            batch_size=batch_size,
-            forgetting=forgetting,
-            max_sweeps=max_sweeps,
-            tol=tol,
-            random_state=random_state,
-        )
-        self.noise_variance = noise_variance
+    noise_variance: Any = parameter(
+        'float or "auto"',
+        '"auto" learns it by the evidence, together with the prior variance where that is "auto" too.',
+        constraints.positive_or_auto,
+        default="auto",
+    )
 
-    _constraints = constraints.table(LinearRegressor._constraints, noise_variance=constraints.positive_or_auto)
-    _noise_name = "noise_variance"
+    _noise_name: ClassVar[str] = "noise_variance"
 
     def _factor(self, noise: Any) -> GLM:
         return gaussian(noise)
@@ -123,59 +115,28 @@ class GaussianRegressor(LinearRegressor):
         return self.noise_variance_
 
 
+@estimator
 class StudentTRegressor(LinearRegressor):
     """Bayesian linear regression that forgives outliers: y = xᵀβ + b + scale · t with `df` degrees of freedom.
 
-    Parameters are those of `ProbitClassifier` without `class_weight`, and
-
-    Parameters
+    Attributes
     ----------
-    df : float, default=4.0
-        Degrees of freedom; the smaller, the heavier the tails. The noise has a variance only above 2.
-    scale : float or "auto", default="auto"
-        "auto" learns it by the evidence.
+    scale_ : float
+        As given or learned.
     """
 
-    def __init__(
-        self,
-        *,
-        df: float = 4.0,
-        scale: Any = "auto",
-        algorithm: Any = "auto",
-        prior_variance: Any = 1.0,
-        feature_groups: Any = None,
-        fit_intercept: bool = True,
-        intercept_variance: float = 100.0,
-        standardize: bool = False,
-        batch_size: int | None = None,
-        forgetting: float = 0.0,
-        max_sweeps: int | None = None,
-        tol: float = 1e-8,
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            algorithm=algorithm,
-            prior_variance=prior_variance,
-            feature_groups=feature_groups,
-            fit_intercept=fit_intercept,
-            intercept_variance=intercept_variance,
-            standardize=standardize,
-            batch_size=batch_size,
-            forgetting=forgetting,
-            max_sweeps=max_sweeps,
-            tol=tol,
-            random_state=random_state,
-        )
-        self.df = df
-        self.scale = scale
-
-    _constraints = constraints.table(
-        LinearRegressor._constraints,
-        df=constraints.positive,
-        scale=constraints.positive_or_auto,
+    df: float = parameter(
+        "float",
+        "Degrees of freedom; the smaller, the heavier the tails. The noise has a variance only above 2.",
+        constraints.positive,
+        default=4.0,
     )
-    _noise_name = "scale"
-    _least_noise = 1e-3
+    scale: Any = parameter(
+        'float or "auto"', '"auto" learns it by the evidence.', constraints.positive_or_auto, default="auto"
+    )
+
+    _noise_name: ClassVar[str] = "scale"
+    _least_noise: ClassVar[float] = 1e-3
 
     def _information_per_row(self) -> float:
         return 2 * self.df / (self.df + 3)
@@ -190,11 +151,13 @@ class StudentTRegressor(LinearRegressor):
         return self.scale_**2 * self.df / (self.df - 2) if self.df > 2 else np.inf
 
 
+@estimator
 class PoissonRegressor(LinearRegressor):
     """Bayesian Poisson regression of counts with a log link: y ~ Poisson(exp(xᵀβ + b + offset)).
 
-    The offset is the logarithm of the exposure: of the time, area or population in which y was counted. Parameters are
-    those of `ProbitClassifier` without `class_weight`. `score` is D², the share of deviance explained.
+    The offset is the logarithm of the exposure: of the time, area or population in which y was counted. `score` is D²,
+    the share of deviance explained.
+
     """
 
     def _factor(self, noise: Any) -> GLM:

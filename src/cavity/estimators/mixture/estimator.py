@@ -4,27 +4,25 @@ import dataclasses
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, softmax
-from sklearn.base import DensityMixin
+from scipy.special import gammaln
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from cavity import _tree as tree
-from cavity._checks import is_integer, is_number
+from cavity._checks import is_number
 from cavity._warnings import warn
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import choose_for_mixture
-from cavity.estimators.base import Estimator
-from cavity.estimators.mixture.model import Prior, Units, first_labels, given_labels
+from cavity.estimators.mixture.checks import check_init, check_spread
+from cavity.estimators.mixture.model import Prior, Units, first_labels, given_labels, log_evidence_of, take
 from cavity.estimators.mixture.posterior import MixturePosterior
+from cavity.estimators.mixture.reads import MixtureReads
 from cavity.estimators.mixture.response import correction_of
+from cavity.estimators.parameters import estimator, parameter
 from cavity.factors import gaussian_mixture
 from cavity.families import Product
 from cavity.inference.result import ConvergenceWarning, Result
 from cavity.inference.run import fit
 
-# from the middle, in units of the data's spread: half of the digits are left in squares; squares of squares are numbers
-SPREADS = {"full": 1e7, "diag": 1e60, "spherical": 1e60}
 TOO_MUCH_OVERLAP = (
     "Clusters overlap so much that rows hardly tell them apart: credible intervals are too narrow. Fewer components, "
     "or linear_response=False if only predictions matter, avoid this."
@@ -39,33 +37,28 @@ NOT_AT_ITS_END = (
 )
 
 
-class GaussianMixture(DensityMixin, Estimator):
+@estimator
+class GaussianMixture(MixtureReads):
     """Mixture of Gaussians with a posterior over weights, means and covariances.
 
     Assignments of rows to components are summed out of every update and never stored. With the algorithms that share
     one site ("aep", "sep") memory does not grow with the rows.
 
-    Args:
-        n_components: J, the number of components; those that no data want stay at the prior.
-        covariance_type: "full", "diag" for a variance in each direction, or "spherical" for one in all.
-        algorithm: "auto" (EP for small problems, such as 2,000 rows of two features, AEP beyond), "ep", "sep", "aep",
-            "adf", "dsep", "daep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(batch_size=100)`.
-        weight_concentration: of the Dirichlet prior of the weights; 1 is uniform.
-        mean_count: rows that the prior mean of a component, the middle of the data, is worth.
-        df: degrees of freedom of the prior over a covariance, above n_features + 1; by default n_features + 2.
-        prior_scale: expected standard deviation of a component in units of the data's; by default J^(−1/n_features), so
-            that J components fill the volume of the data.
-        init: "kmeans", "random", or an array of labels to begin with.
-        n_init: fits from different beginnings, of which that with the largest evidence is kept.
-        linear_response: whether credible intervals and draws take account of what overlapping clusters couple and the
-            posterior family leaves out. After later chunks of `partial_fit` they do not.
-        evidence: whether `log_evidence_` is formed, by one more pass over the rows; without it it is NaN.
-        batch_size: rows at a time, for "ep", "sep", "adf", "dsep", "power-ep", "vmp" and "svi".
-        forgetting: share of what is known that `partial_fit` forgets with every chunk.
-        max_sweeps: passes over the rows at most; by default 1 for "adf" and 500 otherwise.
-        tol: stop when a sweep moves the posterior by less than this many standard deviations.
-        random_state: an integer, a RandomState or None, for beginnings and the order of rows.
+    Attributes
+    ----------
+    weights_, means_, covariances_ : ndarray
+        Posterior means, components in the order of their weights.
+    posterior_ : MixturePosterior
+        Over weights, means and covariances, in the units of the given features.
+    converged_ : bool
+    n_skipped_, n_sweeps_ : int
+    history_ : History
+    log_evidence_ : float
+    site_bytes_ : int
+        What the sites took.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from cavity import GaussianMixture
     >>> X = np.random.default_rng(0).normal(size=(90, 2)) + np.repeat([[-4, 0], [4, 0], [0, 6]], 30, axis=0)
@@ -74,59 +67,86 @@ class GaussianMixture(DensityMixin, Estimator):
     [30, 30, 30]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: str = "full",
-        algorithm: Any = "auto",
-        weight_concentration: float = 1.0,
-        mean_count: float = 0.01,
-        df: float | None = None,
-        prior_scale: float | None = None,
-        init: Any = "kmeans",
-        n_init: int = 1,
-        linear_response: bool = True,
-        evidence: bool = True,
-        batch_size: int | None = None,
-        forgetting: float = 0.0,
-        max_sweeps: int | None = None,
-        tol: float = 1e-3,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.algorithm = algorithm
-        self.weight_concentration = weight_concentration
-        self.mean_count = mean_count
-        self.df = df
-        self.prior_scale = prior_scale
-        self.init = init
-        self.n_init = n_init
-        self.linear_response = linear_response
-        self.evidence = evidence
-        self.batch_size = batch_size
-        self.forgetting = forgetting
-        self.max_sweeps = max_sweeps
-        self.tol = tol
-        self.random_state = random_state
-
-    _constraints = constraints.table(
-        n_components=constraints.positive_integer,
-        n_init=constraints.positive_integer,
-        covariance_type=constraints.one_of("full", "diag", "spherical"),
-        weight_concentration=constraints.positive,
-        mean_count=constraints.positive,
-        prior_scale=constraints.positive_or_none,
-        linear_response=constraints.flag,
-        evidence=constraints.flag,
-        batch_size=constraints.positive_integer_or_none,
-        forgetting=constraints.share,
+    n_components: int = parameter(
+        "int",
+        "J, the number of components; those that no data want stay at the prior.",
+        constraints.positive_integer,
+        default=1,
+        kw_only=False,
     )
-
-    posterior_: MixturePosterior
-    converged_: bool
-    log_evidence_: float
+    covariance_type: str = parameter(
+        '{"full", "diag", "spherical"}',
+        '"diag" for a variance in each direction, "spherical" for one in all.',
+        constraints.one_of("full", "diag", "spherical"),
+        default="full",
+    )
+    algorithm: Any = parameter(
+        "str or Algorithm",
+        '"auto" is EP for small problems, such as 2,000 rows of two features, and AEP beyond; or "ep", "sep", "aep", '
+        '"adf", "dsep", "daep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(batch_size=100)`.',
+        default="auto",
+    )
+    weight_concentration: float = parameter(
+        "float", "Of the Dirichlet prior of the weights; 1 is uniform.", constraints.positive, default=1.0
+    )
+    mean_count: float = parameter(
+        "float",
+        "Rows that the prior mean of a component, the middle of the data, is worth.",
+        constraints.positive,
+        default=0.01,
+    )
+    df: float | None = parameter(
+        "float or None",
+        "Degrees of freedom of the prior over a covariance, above n_features + 1; by default n_features + 2.",
+        default=None,
+    )
+    prior_scale: float | None = parameter(
+        "float or None",
+        "Expected standard deviation of a component in units of the data's; by default J^(−1/n_features), so that J "
+        "components fill the volume of the data.",
+        constraints.positive_or_none,
+        default=None,
+    )
+    init: Any = parameter(
+        '{"kmeans", "random"} or array-like of shape (n_samples,)', "Labels to begin with.", default="kmeans"
+    )
+    n_init: int = parameter(
+        "int",
+        "Fits from different beginnings, of which that with the largest evidence is kept.",
+        constraints.positive_integer,
+        default=1,
+    )
+    linear_response: bool = parameter(
+        "bool",
+        "Whether credible intervals and draws take account of what overlapping clusters couple and the posterior "
+        "family leaves out. After later chunks of `partial_fit` they do not.",
+        constraints.flag,
+        default=True,
+    )
+    evidence: bool = parameter(
+        "bool",
+        "Whether `log_evidence_` is formed, by one more pass over the rows; without it it is NaN.",
+        constraints.flag,
+        default=True,
+    )
+    batch_size: int | None = parameter(
+        "int or None",
+        'Rows at a time, for "ep", "sep", "adf", "dsep", "power-ep", "vmp" and "svi".',
+        constraints.positive_integer_or_none,
+        default=None,
+    )
+    forgetting: float = parameter(
+        "float", "Share of what is known that `partial_fit` forgets with every chunk.", constraints.share, default=0.0
+    )
+    max_sweeps: int | None = parameter(
+        "int or None", 'Passes over the rows at most; None is one for "adf" and 500 otherwise.', default=None
+    )
+    tol: float = parameter(
+        "float", "Stop when a sweep moves the posterior by less than this many standard deviations.", default=1e-3
+    )
+    random_state: Any = parameter(
+        "int, RandomState instance or None", "For beginnings and the order of rows.", default=0
+    )
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -134,7 +154,7 @@ class GaussianMixture(DensityMixin, Estimator):
         """Learn from X (n_samples, n_features); y is ignored."""
         X = validate_data(self, X, dtype=np.float64)
         self._check_parameters()
-        self._check_init(len(X))
+        check_init(self.init, self.n_components, len(X))
         units, belief = Units.of(X, common=self.covariance_type == "spherical"), self._prior()
         self._from_prior(units, belief, units.to_fit(X))
         if not self.linear_response or self.n_components == 1:
@@ -163,25 +183,15 @@ class GaussianMixture(DensityMixin, Estimator):
         self._check_unchanged()
         units, start = self.posterior_.units, self._belief.flat(self.n_features_in_)
         Z = units.to_fit(X)
-        self._check_spread(Z)
+        check_spread(Z, self.covariance_type)
         known = start + (1 - self.forgetting) * (self.posterior_.family - start)
         result = self._fit(known, Z, None, self._belief, check_random_state(self.random_state))
         self._publish(result, units, self.log_evidence_ + log_evidence_of(result, units, len(X)))
         return self
 
-    def _check_spread(self, Z: np.ndarray) -> None:
-        """Covariances of rows near and very far have more than the sixteen digits of float64."""
-        row, farthest = int(np.argmax(np.max(np.abs(Z), axis=1))), float(np.max(np.abs(Z)))
-        if farthest > SPREADS[self.covariance_type]:
-            way_out = ", or use covariance_type='diag'" if farthest <= SPREADS["diag"] else ""
-            raise ValueError(
-                f"X must not hold rows as far from the others as row {row}, {farthest:.0e} times their spread: a "
-                f"covariance matrix of both cannot be held in float64. Remove such rows{way_out}."
-            )
-
     def _from_prior(self, units: Units, belief: Prior, Z: np.ndarray) -> None:
         """The best of several fits, components in the order of their weights."""
-        self._check_spread(Z)
+        check_spread(Z, self.covariance_type)
         rng = check_random_state(self.random_state)
         prior, results = belief.flat(Z.shape[1]), []
         for _ in range(self.n_init):
@@ -250,7 +260,8 @@ class GaussianMixture(DensityMixin, Estimator):
         self.posterior_ = MixturePosterior.of(q, units)
         self.weights_, self.means_ = self.posterior_.weights, self.posterior_.means
         self.covariances_ = self.posterior_.covariances
-        self.converged_, self.n_skipped_ = result.converged, result.n_skipped
+        self.converged_ = result.converged
+        self.n_skipped_ = result.n_skipped
         self.n_sweeps_, self.history_ = result.n_sweeps, result.history
         self.log_evidence_ = log_evidence
         self.site_bytes_ = result.site_bytes
@@ -281,67 +292,3 @@ class GaussianMixture(DensityMixin, Estimator):
                 f"n_components and covariance_type must stay as they were in the first chunk, {fitted}; got "
                 f"{(self.n_components, self.covariance_type)}. Call fit, or begin with a new estimator."
             )
-
-    def _check_init(self, n_rows: int) -> None:
-        if isinstance(self.init, str):
-            if self.init not in ("kmeans", "random"):
-                raise ValueError(f"init must be 'kmeans', 'random' or an array of labels; got {self.init!r}.")
-            return
-        labels = np.asarray(self.init)
-        whole = labels.dtype.kind in "iu" and labels.shape == (n_rows,)
-        if not whole or labels.min() < 0 or labels.max() >= self.n_components:
-            raise ValueError(
-                f"init must have a label from 0 to {self.n_components - 1} for each of {n_rows} rows; got an array of "
-                f"shape {labels.shape} and type {labels.dtype}"
-                + (f" with labels from {labels.min()} to {labels.max()}." if whole else ".")
-            )
-
-    # -- reading the posterior -----------------------------------------------------------------------------------
-
-    def _log_joint(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.posterior_.log_predictive(X)
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """log p(x | data) of each row: a mixture of Student-t distributions, with all parameters integrated out."""
-        return logsumexp(self._log_joint(X), axis=1)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """The mean of `score_samples`."""
-        return float(np.mean(self.score_samples(X)))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The posterior probability of each component for each row, (n, J)."""
-        return softmax(self._log_joint(X), axis=1)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable component of each row."""
-        return np.argmax(self._log_joint(X), axis=1)
-
-    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and the most probable component of each row."""
-        return self.fit(X).predict(X)
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """New rows from the density of `score_samples`, each by itself, and the components that they come from."""
-        check_is_fitted(self)
-        if not (is_integer(n_samples) and n_samples >= 1):
-            raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
-        seed = check_random_state(random_state).randint(2**31)
-        return self.posterior_.sample_rows(n_samples, np.random.default_rng(seed))
-
-    def summary(self, level: float = 0.9) -> Any:
-        """Mean, standard deviation and central credible interval of every weight, mean and variance."""
-        check_is_fitted(self)
-        return self.posterior_.summary(level)
-
-
-def log_evidence_of(result: Result, units: Units, n_rows: int) -> float:
-    """log Z of the data in their own units."""
-    return result.log_evidence - n_rows * float(np.sum(np.log(units.scale)))
-
-
-def take(q: Product, order: np.ndarray) -> Product:
-    """The components in another order."""
-    return tree.map(lambda leaf: leaf[order], q)

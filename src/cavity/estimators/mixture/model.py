@@ -8,7 +8,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from cavity import _tree as tree
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
+from cavity.inference.result import Result
 from cavity.inference.source import Arrays, chunks, sample
 
 NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
@@ -117,3 +119,13 @@ def first_labels(Z: np.ndarray, n_components: int, how: Any, rng: np.random.Rand
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than asked for: some begin empty
         found = KMeans(min(n_components, distinct), n_init=STARTS, random_state=rng).fit(chosen)
     return np.concatenate([found.predict(rows) for rows in chunks(source)])
+
+
+def log_evidence_of(result: Result, units: Units, n_rows: int) -> float:
+    """log Z of the data in their own units."""
+    return result.log_evidence - n_rows * float(np.sum(np.log(units.scale)))
+
+
+def take(q: Product, order: np.ndarray) -> Product:
+    """The components in another order."""
+    return tree.map(lambda leaf: leaf[order], q)

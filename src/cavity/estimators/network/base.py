@@ -3,7 +3,6 @@
 import abc
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -18,7 +17,9 @@ from cavity.estimators import constraints
 from cavity.estimators.algorithms import choose_for_network
 from cavity.estimators.base import Estimator
 from cavity.estimators.network.epochs import Epoch, Stopping
+from cavity.estimators.network.parallel import in_parallel, jobs_of
 from cavity.estimators.network.posterior import NetworkPosterior, Units
+from cavity.estimators.parameters import estimator, parameter
 from cavity.factors.networks.activations import ACTIVATIONS
 from cavity.factors.networks.factor import Network
 from cavity.factors.networks.loops import has_loops
@@ -40,27 +41,90 @@ NOTHING_FOUND = (
 )
 
 
+@estimator
 class NetworkEstimator(Estimator, abc.ABC):
     """Base of the estimators by networks, which have the parameters that are read here."""
 
-    algorithm: Any
-    n_epochs: Any
-    warm_up: int
-    batch_size: Any
-    random_state: Any
-    n_jobs: Any
-    site_dtype: str
-    site_directory: str | None
-
-    _constraints = constraints.table(
-        activation=constraints.one_of(*ACTIVATIONS),
-        n_networks=constraints.positive_integer,
-        warm_up=constraints.count,
-        batch_size=constraints.positive_integer_or_none,
-        unit_covariances=constraints.flag,
-        weight_variance=constraints.positive_or_none,
-        prior_shape=constraints.above_one,  # for a finite variance
-        prior_rate=constraints.positive,
+    hidden_layer_sizes: Any = parameter("tuple of int", "Units of each hidden layer.", default=(50,), kw_only=False)
+    activation: str = parameter(
+        '{"relu", "leaky_relu", "sin", "identity"}',
+        "Their moments are known in closed form.",
+        constraints.one_of(*ACTIVATIONS),
+        default="relu",
+    )
+    algorithm: Any = parameter(
+        "str or Algorithm",
+        '"ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`. '
+        '"auto" is EP where its sites take no more than 200 MB, and SEP beyond or with a `batch_size`. ADF grows '
+        "surer with every epoch, whatever the data, and learns the mean badly where the noise varies.",
+        default="auto",
+    )
+    n_epochs: Any = parameter(
+        'int or "auto"',
+        'Passes over the data. "auto" goes on, for at most 100, while the log density of rows under their cavities '
+        "rises: for EP nearly that of rows left out.",
+        default=40,
+    )
+    warm_up: int = parameter(
+        "int",
+        "Passes by ADF before those of another algorithm, with constant noise. From random weights EP and SEP often "
+        "settle where most hidden units say nothing, or take for noise what the mean could tell; ADF, which is too "
+        "sure of itself, finds a better place to begin.",
+        constraints.count,
+        default=20,
+    )
+    n_networks: int = parameter(
+        "int",
+        "Networks that begin at different random weights, for each class of several; predictions are their mixture.",
+        constraints.positive_integer,
+        default=1,
+    )
+    batch_size: int | None = parameter(
+        "int or None",
+        "Rows per step; None for one. Batches of some 32 are quicker for SEP, ADF and DSEP, and as good where there "
+        "are many of them in an epoch; a warning tells where they are too large. Compiled loops of EP take single "
+        "rows only.",
+        constraints.positive_integer_or_none,
+        default=None,
+    )
+    unit_covariances: bool = parameter(
+        "bool",
+        "Whether covariances between the units of a layer are carried with their variances: of a second hidden layer "
+        "and beyond, and of the two outputs where the noise varies. By the general engine, which takes many times as "
+        "long.",
+        constraints.flag,
+        default=False,
+    )
+    weight_variance: float | None = parameter(
+        "float or None",
+        "Prior variance of the weights; None to learn it. Inputs of a layer are divided by the root of their number.",
+        constraints.positive_or_none,
+        default=None,
+    )
+    prior_shape: float = parameter(
+        "float",
+        "Of the Gamma prior of the weights' precision, and of that of the noise in units of the standardised target.",
+        constraints.above_one,  # for a finite variance
+        default=6.0,
+    )
+    prior_rate: float = parameter("float", "Of the same priors.", constraints.positive, default=6.0)
+    site_dtype: str = parameter(
+        '{"float64", "float32"}',
+        "In which EP's sites are kept: one for each row, twice as many numbers as weights.",
+        default="float64",
+    )
+    site_directory: str | None = parameter(
+        "str or None",
+        "A directory for a file of EP's sites, where they do not fit into memory; deleted after the fit.",
+        default=None,
+    )
+    n_jobs: int | None = parameter(
+        "int or None",
+        "Networks fitted at the same time; None for all processors. Fewer, where EP's sites would not fit.",
+        default=None,
+    )
+    random_state: Any = parameter(
+        "int, RandomState instance or None", "Of the first weights and the order of rows.", default=0
     )
 
     def _fit_networks(
@@ -221,24 +285,3 @@ def warmed_up(factor: Network, prior: Product, warm: Callable[[Network, Product]
     precision: Any = np.array(weights.precision)
     shift[kept], precision[kept] = found["weights"].shift, found["weights"].precision
     return Product({**prior.parts, **found.parts, "weights": DiagonalGaussian(shift, precision)})
-
-
-def jobs_of(n_jobs: int | None) -> int:
-    """How many networks may be fitted at the same time."""
-    return (os.cpu_count() or 1) if n_jobs in (None, -1) else int(n_jobs or 1)
-
-
-def in_parallel(function: Any, *arguments: Any, at_once: int, over: Event) -> list[Any]:
-    """Calls at the same time: compiled loops do not hold Python's lock. Where one fails, `over` ends the others."""
-    if at_once == 1:
-        return [function(*each) for each in zip(*arguments, strict=True)]
-    with ThreadPoolExecutor(at_once) as pool:
-        calls = [pool.submit(function, *each) for each in zip(*arguments, strict=True)]
-        try:
-            for call in wait(calls, return_when=FIRST_EXCEPTION).done:
-                call.result()
-        except BaseException:  # what a call raised, or an interrupt while waiting
-            over.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        return [call.result() for call in calls]

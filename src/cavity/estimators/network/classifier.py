@@ -11,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network.posterior import NetworkPosterior, Units
 from cavity.estimators.odds import ProbitLink, log_shares
+from cavity.estimators.parameters import estimator
 from cavity.factors.networks.factor import Network, network
 
 
+@estimator
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     """A neural network for labels: p(y = ±1 | x) = Φ(y f(x)), by ADF, SEP or EP.
 
@@ -24,26 +26,6 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     Of more than two classes each has a network of its own, which says whether a row belongs to it; a row belongs to
     exactly one, so that class c has a probability proportional to the odds of its network
     (`cavity.estimators.odds`).
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int, default=(50,)
-    activation : {"relu", "leaky_relu", "sin", "identity"}, default="relu"
-    algorithm : str or Algorithm, default="auto"
-    n_epochs : int or "auto", default=40
-    warm_up : int, default=20
-    n_networks : int, default=1
-        For each class of several; probabilities are averages over networks.
-    batch_size : int or None, default=None
-    unit_covariances : bool, default=False
-    weight_variance : float or None, default=None
-    prior_shape, prior_rate : float, default=6.0
-        Of the Gamma prior of the weights' precision.
-    site_dtype : {"float64", "float32"}, default="float64"
-    site_directory : str or None, default=None
-    n_jobs : int or None, default=None
-    random_state : int, RandomState or None, default=0
-        All as for `NetworkRegressor`.
 
     Attributes
     ----------
@@ -65,41 +47,6 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     >>> bool(model.score(X, y) > 0.95)
     True
     """
-
-    def __init__(
-        self,
-        hidden_layer_sizes: Any = (50,),
-        *,
-        activation: str = "relu",
-        algorithm: Any = "auto",
-        n_epochs: int | str = 40,
-        warm_up: int = 20,
-        n_networks: int = 1,
-        batch_size: int | None = None,
-        unit_covariances: bool = False,
-        weight_variance: float | None = None,
-        prior_shape: float = 6.0,
-        prior_rate: float = 6.0,
-        site_dtype: str = "float64",
-        site_directory: str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.algorithm = algorithm
-        self.n_epochs = n_epochs
-        self.warm_up = warm_up
-        self.n_networks = n_networks
-        self.batch_size = batch_size
-        self.unit_covariances = unit_covariances
-        self.weight_variance = weight_variance
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
-        self.site_dtype = site_dtype
-        self.site_directory = site_directory
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
         """Learn from X (n_samples, n_features) and labels y; `callback` as for `NetworkRegressor.fit`."""

@@ -12,55 +12,17 @@ from cavity.estimators import constraints
 from cavity.estimators.linear.regressors import Components
 from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network.posterior import NetworkPosterior, Units
+from cavity.estimators.parameters import estimator, parameter
 from cavity.factors.networks.factor import Network, network
 from cavity.families import Product
 
 
+@estimator
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
     """A neural network with error bars: probabilistic backpropagation by ADF, SEP or EP.
 
     Every weight has a Gaussian posterior, and the precisions of the noise and of the weights' prior are learned. There
     is no learning rate, no regularisation and no validation set. Features and target are standardised inside.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int, default=(50,)
-        Units of each hidden layer.
-    activation : {"relu", "leaky_relu", "sin", "identity"}, default="relu"
-        Their moments are known in closed form.
-    algorithm : str or Algorithm, default="auto"
-        "ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`.
-        "auto" is EP where its sites take no more than 200 MB, and SEP beyond or with a `batch_size`. ADF grows surer
-        with every epoch, whatever the data, and learns the mean badly where the noise varies.
-    n_epochs : int or "auto", default=40
-        Passes over the data. "auto" goes on, for at most 100, while the log density of rows under their cavities rises:
-        for EP nearly that of rows left out.
-    warm_up : int, default=20
-        Passes by ADF before those of another algorithm, with constant noise. From random weights EP and SEP often
-        settle where most hidden units say nothing, or take for noise what the mean could tell; ADF, which is too sure
-        of itself, finds a better place to begin.
-    n_networks : int, default=1
-        Networks that begin at different random weights; predictions are their mixture.
-    batch_size : int or None, default=None
-        Rows per step; None for one. Batches of some 32 are quicker for SEP, ADF and DSEP, and as good where there are
-        many of them in an epoch; a warning tells where they are too large. Compiled loops of EP take single rows only.
-    heteroscedastic : bool, default=True
-        Whether the noise depends on the input: a second output of the network is the logarithm of its variance. It
-        mostly foresees rows better, in log density; with constant noise the mean is often learned better.
-    unit_covariances : bool, default=False
-        Whether covariances between the units of a layer are carried with their variances: of a second hidden layer and
-        beyond, and of the two outputs where the noise varies. By the general engine, which takes many times as long.
-    weight_variance : float or None, default=None
-        Prior variance of the weights; None to learn it. Inputs of a layer are divided by the root of their number.
-    prior_shape, prior_rate : float, default=6.0
-        Of the Gamma prior of the noise's precision, in units of the standardised target, and of the weights'.
-    site_dtype : {"float64", "float32"}, default="float64"
-        In which EP's sites are kept: one for each row, twice as many numbers as weights.
-    site_directory : str or None, default=None
-        A directory for a file of EP's sites, where they do not fit into memory; deleted after the fit.
-    n_jobs : int or None, default=None
-        Networks fitted at the same time; None for all processors. Fewer, where EP's sites would not fit.
-    random_state : int, RandomState or None, default=0
 
     Attributes
     ----------
@@ -84,44 +46,13 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     True
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: Any = (50,),
-        *,
-        activation: str = "relu",
-        algorithm: Any = "auto",
-        n_epochs: int | str = 40,
-        warm_up: int = 20,
-        n_networks: int = 1,
-        batch_size: int | None = None,
-        heteroscedastic: bool = True,
-        unit_covariances: bool = False,
-        weight_variance: float | None = None,
-        prior_shape: float = 6.0,
-        prior_rate: float = 6.0,
-        site_dtype: str = "float64",
-        site_directory: str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.algorithm = algorithm
-        self.n_epochs = n_epochs
-        self.warm_up = warm_up
-        self.n_networks = n_networks
-        self.batch_size = batch_size
-        self.heteroscedastic = heteroscedastic
-        self.unit_covariances = unit_covariances
-        self.weight_variance = weight_variance
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
-        self.site_dtype = site_dtype
-        self.site_directory = site_directory
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    _constraints = constraints.table(NetworkEstimator._constraints, heteroscedastic=constraints.flag)
+    heteroscedastic: bool = parameter(
+        "bool",
+        "Whether the noise depends on the input: a second output of the network is the logarithm of its variance. It "
+        "mostly foresees rows better, in log density; with constant noise the mean is often learned better.",
+        constraints.flag,
+        default=True,
+    )
 
     # -- learning ------------------------------------------------------------------------------------------------
 
