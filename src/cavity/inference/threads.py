@@ -47,8 +47,10 @@ def release() -> None:
 def in_control() -> Iterator[None]:
     """Limits that are set here hold: threadpoolctl lets the first thread set those of OpenBLAS, and ignores others."""
     release()
-    yield
-    release()  # whoever set limits around this fit is to put them back
+    try:
+        yield
+    finally:
+        release()  # whoever set limits around this fit is to put them back
 
 
 @contextmanager

@@ -169,6 +169,10 @@ class GaussianMixture(MixtureReads):
                 warn(message, ConvergenceWarning)
         return self
 
+    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and the most probable component of each row."""
+        return self.fit(X).predict(X)
+
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior.
 

@@ -1,6 +1,6 @@
 """What a fitted mixture is asked: densities, assignments, new rows, and a table of its parameters."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -19,10 +19,6 @@ class MixtureReads(DensityMixin, Estimator):
     posterior_: MixturePosterior
     converged_: bool
     log_evidence_: float
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from X (n_samples, n_features); y is ignored."""
-        raise NotImplementedError
 
     def _log_joint(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -44,10 +40,6 @@ class MixtureReads(DensityMixin, Estimator):
     def predict(self, X: Any) -> np.ndarray:
         """The most probable component of each row."""
         return np.argmax(self._log_joint(X), axis=1)
-
-    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and the most probable component of each row."""
-        return self.fit(X).predict(X)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """New rows from the density of `score_samples`, each by itself, and the components that they come from."""

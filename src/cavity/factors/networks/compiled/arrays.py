@@ -1,7 +1,6 @@
 """The arrays of compiled loops, bundled under names: what a loop reads of a network and its data, and what it changes.
 
-All weights are in one row, layer after
-layer, each as (n_in + 1, n_out).
+All weights are in one row, layer after layer, each as (n_in + 1, n_out).
 """
 
 from typing import NamedTuple, TypeAlias
