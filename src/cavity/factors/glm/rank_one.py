@@ -28,7 +28,7 @@ import numpy as np
 from jax import Array
 
 from cavity import linalg
-from cavity.factors.glm.line import Line, ask_with_scales, without
+from cavity.factors.glm.line import Line, Scaled, ask_with_scales, without
 from cavity.factors.glm.rows import times
 from cavity.inference import memory
 from cavity.inference.boundary import call
@@ -225,8 +225,7 @@ def visit_row(fixed: Fixed, moving: Moving, row: Any) -> tuple[Moving, Any]:
     solved = jax.lax.fori_loop(1, fixed.n_terms, lambda _, z: first - delta * (inverse @ z), first)
     mean, variance = offset + solved @ shift / scale, axis @ solved / (fixed.kept * scale)
     mean, variance, proper = without(old, mean, variance, fixed.power * memory.present(weight))
-    tilt = fixed.likelihood.tilt(y, mean, variance, fixed.power)
-    asked = ask_with_scales(tilt, mean, variance, proper, fixed.power)
+    asked = asked_by(fixed, y, weight, mean, variance, proper)
     change = jax.tree.map(lambda new, past: jnp.where(asked.valid, new - past, 0.0), asked.site, old)
     # q stays proper while 1 + gain · wᵀSw > 0: otherwise the move is halved until it is, as the guard does
     quadratic = axis @ first
@@ -243,3 +242,18 @@ def visit_row(fixed: Fixed, moving: Moving, row: Any) -> tuple[Moving, Any]:
     counts = (~asked.valid & (weight > 0)).astype(int), ((cut < 1) & asked.valid & (weight > 0)).astype(int)
     info = weight * asked.valid, *counts, weight * asked.log_scale
     return Moving(inverse, new_scale, shift), (gain, filed, made, info)
+
+
+def asked_by(fixed: Fixed, y: Any, weight: Array, mean: Array, variance: Array, proper: Array) -> Scaled:
+    """What a row's tilted distribution asks for; nothing if it weighs nothing.
+
+    The branch is there for time: XLA hands operations that do not wait for each other from thread to thread, unless they
+    are small ones in a computation of their own. At 60 columns a row takes 7 µs with the branch, and 10.5 without.
+    """
+
+    def tilted() -> Scaled:
+        tilt = fixed.likelihood.tilt(y, mean, variance, fixed.power)
+        return ask_with_scales(tilt, mean, variance, proper, fixed.power)
+
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(tilted))
+    return jax.lax.cond(weight > 0, tilted, lambda: nothing)
