@@ -178,14 +178,15 @@ class Loop:
 
     def result(self, ending: str, sharing_error: float, keep_data: bool) -> Result:
         """What the user gets, with what went wrong on the way."""
+        self.progress = self.progress.bare()
         problem, history, state = self.walk.problem, History.of(self.sweeps), self.progress.state
+        evidence = self.evidence() if self.limits.evidence else None
         posterior = self.in_user_coordinates(state.q)
         if not bool(posterior.is_proper()):  # q itself always is: only the way back can lose it
             raise ValueError(
                 "data must be rescaled: the precisions of the posterior span more than the sixteen digits of float64. "
                 "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
             )
-        evidence = self.evidence() if self.limits.evidence else None
         report = self.walk.sums.report(state)
         found = complaints(history, problem, ending, self.limits.tol, evidence)
         found = [each for each in found if each[0] is not CollapseWarning or not report.repeats]

@@ -75,6 +75,17 @@ class Progress(NamedTuple):
         """Before the first sweep."""
         return cls(state, Control(), state.q, state.q)
 
+    def bare(self) -> "Progress":
+        """Without what members of the family keep of themselves once it was asked for: means, covariances."""
+        copied = lambda part: tree.map(lambda leaf: leaf, part)
+        return self._replace(
+            state=copied(self.state),
+            reference=copied(self.reference),
+            before=copied(self.before),
+            past=copied(self.past),
+            plain=copied(self.plain),
+        )
+
     def standing_at(self, state: State) -> "Progress":
         """At another state, from which sweeps are measured anew."""
         return self._replace(state=state, reference=state.q, before=state.q)

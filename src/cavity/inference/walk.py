@@ -9,7 +9,7 @@ Memory, threads and, later, disks and machines differ in who runs the inner loop
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -144,19 +144,19 @@ class Walk:
         """Σ_k W_k λ_k, the second term of (1)."""
         if not self.slots.own:
             return memory.total(sites, self.slots.counts)
-        each: list[Any] = []
-        for number, stack in enumerate(sites):
-            each.extend(self.over_chunks(self.sums.total, self.rows(number)._replace(sites=stack)))
-        return reduce(lambda a, b: a + b, each)
+        parts = (self.rows(number)._replace(sites=stack) for number, stack in enumerate(sites))
+        return summed(total for rows in parts for total in self.over_chunks(self.sums.total, rows))
 
     def terms(self, state: State, setting: Setting) -> Terms:
         """The sums in the closing evidence (26)."""
-        each: list[Terms] = []
-        for slot in self.slots.visited():
-            of_chunk = partial(self.terms_of_chunk, self.view(state, slot, setting.power), setting)
-            for number in range(len(self.problem.source.parts)):
-                each.extend(self.over_chunks(of_chunk, self.rows(number, state), self.slots.rows_of(slot, number)))
-        return reduce(lambda a, b: Terms(*(x + y for x, y in zip(a, b, strict=True))), each)
+
+        def of_chunks() -> Iterator[Terms]:
+            for slot in self.slots.visited():
+                of_chunk = partial(self.terms_of_chunk, self.view(state, slot, setting.power), setting)
+                for number in range(len(self.problem.source.parts)):
+                    yield from self.over_chunks(of_chunk, self.rows(number, state), self.slots.rows_of(slot, number))
+
+        return summed(of_chunks())
 
     def terms_of_chunk(self, view: Any, setting: Setting, chunk: Rows) -> Terms:
         return self.sums.terms(view, chunk, setting)
@@ -197,6 +197,15 @@ def joined(found: Iterable[Found]) -> Found:
         return total
     in_a_row = lambda parts: tree.map(lambda *leaves: np.concatenate(leaves), *parts)
     return total._replace(change=in_a_row(changes), beside=in_a_row(beside))
+
+
+def summed(lots: Iterable[Any]) -> Any:
+    """The sum of what chunks give, as they come. Arrays of the first are added to in place."""
+    lots = iter(lots)
+    total = next(lots)
+    for lot in lots:
+        total = tree.map(added, total, lot)
+    return total
 
 
 def stacked(found: list[Found]) -> Found:

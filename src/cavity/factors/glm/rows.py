@@ -68,6 +68,8 @@ class SparseRows:
         from scipy import sparse
 
         starts = np.arange(len(self.values) + 1) * self.values.shape[1]
+        if starts[-1] <= np.iinfo(np.int32).max:
+            starts = starts.astype(np.int32)  # as the indices are: SciPy would make those longer
         given = self.values.ravel(), self.indices.ravel(), starts
         return sparse.csr_array(given, shape=(len(self.values), self.n_columns))
 
