@@ -171,7 +171,7 @@ def resident():
 
 
 def given_back():
-    """Let the allocator give free memory back from now on: else each thread's heap may keep up to 64 MB of it (glibc)."""
+    """Let glibc give free memory back from now on: else each thread's heap may keep up to 64 MB of it."""
     trim_threshold = -1
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(trim_threshold, 128 * 1024)
