@@ -10,7 +10,7 @@ import cavity
 from cavity import _tree as tree
 from cavity.families import DiagonalGaussian, Dirichlet, Gamma, Gaussian, Product
 from cavity.inference import acceleration
-from cavity.inference.acceleration import DEPTH, noted, proposed, shortest
+from cavity.inference.acceleration import DEPTH, proposed, shortest, with_sweep
 from cavity.inference.measure import inner_products
 from tests.registry import assert_trees_close, spd
 
@@ -60,17 +60,17 @@ def test_moves_that_are_alike_or_nothing_are_not_combined():
     moves = np.array([1.0, 1.00001])  # which would have to be carried on for a hundred thousand sweeps
     assert shortest(np.outer(moves, moves)) is None
     assert proposed((), None) is None
-    assert proposed(noted((), np.zeros(2), None), None) is None
+    assert proposed(with_sweep((), np.zeros(2), None), None) is None
 
 
 def test_the_last_sweeps_are_kept_unless_they_are_large(monkeypatch):
     past = ()
     for number in range(DEPTH + 2):
-        past = noted(past, np.full(3, float(number)), float(number))
+        past = with_sweep(past, np.full(3, float(number)), float(number))
     assert [sweep.move for sweep in past] == [2.0, 3.0, 4.0, 5.0]
     assert [sweep.sites[0] for sweep in past] == [2.0, 3.0, 4.0, 5.0]
     monkeypatch.setattr(acceleration, "MOST_NUMBERS", 2)
-    assert noted(past, np.zeros(3), 6.0) is past
+    assert with_sweep(past, np.zeros(3), 6.0) is past
 
 
 def test_sites_are_combined_as_moves_of_q_say():
@@ -79,7 +79,7 @@ def test_sites_are_combined_as_moves_of_q_say():
     sites = [tree.map(lambda leaf: RNG.normal(size=(4, *leaf.shape)), q) for _ in range(3)]
     past = ()
     for one, move in zip(sites, moves, strict=True):
-        past = noted(past, one, move)
+        past = with_sweep(past, one, move)
     share = shortest(inner_products(q, moves, DEPTH))
     assert share.sum() == pytest.approx(1.0)
     wanted = tree.map(lambda *leaves: np.tensordot(share, np.stack(leaves), 1), *sites)

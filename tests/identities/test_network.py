@@ -17,7 +17,7 @@ from cavity.factors.networks.weight_prior import LEAST_SHARE, Refined, one_site,
 from cavity.families import DiagonalGaussian, Gamma
 from cavity.inference import order, scan
 from cavity.inference.contract import Setting
-from cavity.inference.sweep import private
+from cavity.inference.sweep import Course, sweep
 from cavity.inference.traced import Traced
 from tests.registry import assert_trees_close, thinned
 from tests.steps import first, walk_of
@@ -280,21 +280,41 @@ def test_compiled_loops_tell_scores_and_the_general_engine_knows_none(name, data
         assert np.all(np.isnan(fit().history.score))
 
 
-@pytest.mark.parametrize("sizes", thinned([(sizes,) for sizes in SIZES[:3]], lambda sizes: sizes == SIZES[0]))
-@pytest.mark.parametrize("algorithm", [cavity.aep(), cavity.daep(n_sites=3), cavity.Algorithm(0, None)])
-def test_compiled_loops_over_all_rows_at_once_are_the_general_engine(algorithm, sizes, data):
+AT_ONCE = {
+    "aep": cavity.aep(),
+    "aep, decreasing": cavity.aep(rate=cavity.robbins_monro()),
+    "daep": cavity.daep(n_sites=3),
+    "daep, decreasing": cavity.daep(n_sites=3, rate=cavity.robbins_monro()),
+    "adf": cavity.Algorithm(0, None),
+}
+WEIGHTS = {"ones": None, "counts": np.arange(30) % 3 + 1.0, "less than one in all": np.full(30, 0.02)}
+
+
+def two_sweeps(walk, algorithm):
+    """Two sweeps with all rows as the batch, and what the engine is told of the second."""
+    made = sweep(walk, first(walk), Course(algorithm, 0, 1, 1.0))
+    return sweep(walk, made.state, Course(algorithm, 0, 2, 1.0))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    thinned([(name, sizes) for name in AT_ONCE for sizes in SIZES[:3]], lambda _, sizes: len(sizes) < 4),
+)
+def test_all_rows_at_once_are_the_general_engine_with_and_without_loops(name, sizes, weights, data, monkeypatch):
+    """Groups are judged from one q, and a step is counted once; less than a whole site is left in part."""
     pytest.importorskip("numba")
-    factor = cavity.factors.network(sizes)
-    walk = walk_of(factor, factor.prior(), data, algorithm)
-    state, slots, setting = first(walk), walk.slots, Setting(1.0)
-    for slot in slots.visited():
-        which = np.arange(30)[slots.rows_of(slot, 0)]
-        plan = order.Plan(which[None], np.array([slot]))
-        fast, info = walk.in_batches(private(walk, state), 0, plan, np.ones(1), setting)
-        slow, _ = walk.shared_step(private(walk, state), 0, walk.rows(0, state), which, slot, 1.0, setting)
-        assert info.score < 0
-        assert_trees_close(fast, slow, rtol=1e-7, atol=1e-9)
-        state = slow
+    factor, algorithm = cavity.factors.network(sizes), AT_ONCE[name]
+    given = factor, factor.prior(), data, algorithm, WEIGHTS[weights]
+    fast = two_sweeps(walk_of(*given), algorithm)
+    by_loops = bool(np.isfinite(fast.info.score))
+    assert by_loops == (not name.startswith("daep") and weights != "less than one in all")
+    monkeypatch.setattr(loops, "has_loops", lambda *_: False)
+    slow = two_sweeps(walk_of(*given), algorithm)
+    assert (fast.is_a_map, fast.rate) == (slow.is_a_map, slow.rate)
+    assert fast.info.backoffs == slow.info.backoffs
+    forget = lambda made: made.state._replace(inner=None)  # scores are of loops alone
+    assert_trees_close(forget(fast), forget(slow), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 5, 2)])

@@ -49,7 +49,7 @@ def load(name: str) -> Dataset:
 
 
 def load_entry(name: str, entry: Entry) -> Dataset:
-    """The same, for an entry that need not be in the catalogue."""
+    """Load a data set by its entry, which need not be in the catalogue."""
     for directory in filter(None, (given(), cache_directory())):
         if at := place(directory, name):
             try:
@@ -123,7 +123,7 @@ def checked(read: Callable[[], Table], entry: Entry) -> Table:
 
 
 def converted(table: Table, entry: Entry) -> Table:
-    """The same numbers in the types of the catalogue: text and other archives do not keep these."""
+    """A table with its numbers in the types of the catalogue, which text and other archives do not keep."""
     target = np.uint8 if entry.is_bytes else np.int64 if entry.is_classification else np.float64
     types = (np.uint8 if entry.is_bytes else np.float64, target)
     with np.errstate(invalid="ignore"):  # numbers that do not fit are found below

@@ -191,7 +191,7 @@ def places(names: list[str], coefficients: Sequence[Any] | None) -> list[int]:
 
 
 def histories_of(fit: Any) -> list[Any]:
-    """Those of a result, of an estimator (one per class of several), or the history itself."""
+    """Histories of a result, of an estimator (one per class of several), or the history itself."""
     history = getattr(fit, "history", getattr(fit, "history_", fit))
     histories = history if isinstance(history, list) else [history]
     if not all(hasattr(each, "change") for each in histories):

@@ -69,7 +69,7 @@ BATCHES = 10  # in a sweep of EP for a mixture
 
 
 def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int, batch_size: int | None) -> Algorithm:
-    """The same for mixtures, whose sites are large and whose steps by batches are cheap."""
+    """An algorithm for a mixture, by name or as given: sites are large there, and steps by batches cheap."""
     n_rows, n_features = shape
     some, few = -(-n_rows // BATCHES), min(n_rows, int(np.clip(n_rows // 50, 200, 2000)))
     names: dict[str, Callable[[int | None], Algorithm]] = {
@@ -92,7 +92,7 @@ BYTES_FOR_EP = 2e8  # of a network's sites: with more rows SEP is as good, quick
 
 
 def choose_for_network(algorithm: Any, site_bytes: int, n_rows: int, batch_size: int | None) -> Algorithm:
-    """The same for networks, whose steps are the paper's: of size one, and without averaging over a sweep.
+    """An algorithm for a network, by name or as given. Steps are the paper's: of size one, not averaged over a sweep.
 
     `site_bytes` is what sites of all rows take in memory; nothing where they are in a file.
     """

@@ -33,7 +33,7 @@ def estimator(cls: Class) -> Class:
 
 
 def documented(cls: Any) -> str:
-    """Its docstring with a section about all parameters, and attributes of its base before its own."""
+    """The docstring of a class with a section on all parameters, and attributes of its base before its own."""
     lead, sections = in_sections(inspect.cleandoc(vars(cls).get("__doc__") or ""))
     inherited = in_sections(cls.__bases__[-1].__doc__ or "")[1]
     attributes = [part for part in (inherited.get("Attributes"), sections.get("Attributes")) if part]

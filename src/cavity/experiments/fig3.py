@@ -52,7 +52,7 @@ def make(seed: int) -> SyntheticMixture:
 
 
 def centres_of(data: SyntheticMixture) -> np.ndarray:
-    """Those of k-means, in the order of the true ones: the truth decides nothing but names."""
+    """Centres found by k-means, in the order of the true ones: the truth decides nothing but names."""
     from sklearn.cluster import KMeans
 
     found = KMeans(N_COMPONENTS, n_init=10, random_state=0).fit(data.X).cluster_centers_

@@ -54,5 +54,5 @@ def custom(log_mean: Callable[[Any, Any, float], Array]) -> Custom:
 
 
 def autodiff(factor: Factor) -> Autodiff:
-    """The same factor without its closed forms and fast paths: what tests compare them with."""
+    """A factor reduced to its `log_mean`, without its closed forms and fast paths: what tests compare them with."""
     return Autodiff(factor)

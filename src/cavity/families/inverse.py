@@ -7,6 +7,7 @@ come from the implicit function theorem.
 
 import functools
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,13 +73,20 @@ def _(dim: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
     return half, tangents[0] / with_slope(lambda x: wishart_excess(x, dim), half)[1]
 
 
+class Interpolation(NamedTuple):
+    """An inverse around some places: the coefficients of its polynomials, and what else is known of each place."""
+
+    powers: Array
+    beside: Array  # whether interpolation is exact; or where the slope begins
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
-def half_step(half: Array, change: Array, dim: int) -> Array:
+def half_step(half: Array, change: Array, dim: int, near: Interpolation | None = None) -> Array:
     """The h with s(x + h) = s(x) + `change`, s = `wishart_excess`; for D = 1, s(x) = log x − ψ(x).
 
     `change` has more axes in front than x. With many changes from few places the inverse of log s, nearly a straight
     line in log x, is interpolated around each place, and Newton's method is left for changes that go far. With few, as
-    from one datum, Newton's method is quicker than the nodes.
+    from one datum, Newton's method is quicker than the nodes. `near` is `near_halves(x, dim)`, where it is at hand.
     """
     excess = wishart_excess(half, dim)
     rise = jnp.log1p(change / excess)
@@ -87,62 +95,72 @@ def half_step(half: Array, change: Array, dim: int) -> Array:
         value, slope = with_slope(lambda u: jnp.log(wishart_excess(half * jnp.exp(u), dim) / excess), log_ratio)
         return value - rise, slope
 
-    if change.size < len(NODES) * half.size:
+    if near is None and change.size < len(NODES) * half.size:
         return half * jnp.expm1(_newton(residual, -rise))
-    log_ratio, found = _half_near(half, excess, rise, dim)
+    near = near_halves(half, dim) if near is None else near
+    clipped = jnp.clip(rise, -FARTHEST, FARTHEST)
+    log_ratio = clipped * polynomial(near.powers, clipped / FARTHEST)
+    found = near.beside & jnp.all(jnp.abs(rise) <= FARTHEST)
     log_ratio = jax.lax.cond(found, lambda start: start, lambda start: _newton(residual, start), log_ratio)
     return half * jnp.expm1(log_ratio)
 
 
-def _half_near(half: Array, excess: Array, rise: Array, dim: int) -> tuple[Array, Array]:
-    """log (1 + h/x) by interpolation, and whether it is exact: places are near, and functions smooth.
+def near_halves(half: Array, dim: int) -> Interpolation:
+    """log (1 + h/x) over the change of log s, by polynomials around each x, and whether they are exact.
 
-    With many dimensions and few degrees of freedom they are not smooth enough, and with a far place the nearest one
-    that interpolation reaches is where Newton's method begins.
+    With many dimensions and few degrees of freedom functions are not smooth enough for that. Then, and for a change
+    that goes too far, the nearest place that interpolation reaches is where Newton's method begins.
     """
-    root = lambda rise, start: _excess_root(lambda x: wishart_excess(x, dim), excess * jnp.exp(rise), start)
+    half = jax.lax.stop_gradient(jnp.asarray(half))  # `half_step` has a derivative of its own
+    excess = wishart_excess(half, dim)
     nodes = FARTHEST * NODES.reshape(-1, *[1] * half.ndim)
-    ratio = jnp.log(root(nodes, jnp.log(half) - nodes) / half) / nodes
-    near = jnp.clip(rise, -FARTHEST, FARTHEST)
-    log_ratio = near * polynomial(jnp.tensordot(TO_POWERS, ratio, 1), near / FARTHEST)
+    root = _excess_root(lambda x: wishart_excess(x, dim), excess * jnp.exp(nodes), jnp.log(half) - nodes)
+    ratio = jnp.log(root / half) / nodes
     last = jnp.max(jnp.abs(jnp.tensordot(TO_CHEBYSHEV[-2:], ratio, 1)))
-    return log_ratio, (last < EXACT) & jnp.all(jnp.abs(rise) <= FARTHEST)
+    return Interpolation(jnp.tensordot(TO_POWERS, ratio, 1), last < EXACT)
 
 
 @half_step.defjvp
-def _(dim: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+def _(dim: int, primals: tuple[Array, Array, Any], tangents: tuple[Array, Array, Any]) -> tuple[Array, Array]:
     # s′(x + h) (dx + dh) = s′(x) dx + d change
-    step, slope = half_step(*primals, dim), lambda x: with_slope(lambda x: wishart_excess(x, dim), x)[1]
+    half, change, near = primals
+    step, slope = half_step(half, change, dim, near), lambda x: with_slope(lambda x: wishart_excess(x, dim), x)[1]
     moved = (slope(primals[0]) * tangents[0] + tangents[1]) / slope(primals[0] + step)
     return step, moved - tangents[0]
 
 
 @jax.custom_jvp
-def dirichlet_step(alpha: Array, gain: Array) -> Array:
+def dirichlet_step(alpha: Array, gain: Array, near: Interpolation | None = None) -> Array:
     """The δ with E[log x_j] under α + δ higher by `gain`, (…, J), than under α, (J,).
 
     With many gains from one place the inverse of ψ is interpolated around each α_j and around their sum; Newton's
-    method for all J unknowns is left for gains that go far, or are few.
+    method for all J unknowns is left for gains that go far, or are few. `near` is `near_concentrations(α)`, where it
+    is at hand.
     """
-    if gain.size < len(FEW_NODES) * (alpha.size + 1):
+    if near is None and gain.size < len(FEW_NODES) * (alpha.size + 1):
         return _dirichlet_newton(alpha, gain)
-    delta, found = _dirichlet_near(alpha, gain)
+    delta, found = _dirichlet_near(near_concentrations(alpha) if near is None else near, gain)
     return jax.lax.cond(found, lambda: delta, lambda: _dirichlet_newton(alpha, gain))
 
 
-def _dirichlet_near(alpha: Array, gain: Array) -> tuple[Array, Array]:
+def near_concentrations(alpha: Array) -> Interpolation:
+    """What adds to α_j and to Σα over the change of ψ there, by polynomials."""
+    alpha = jax.lax.stop_gradient(jnp.asarray(alpha))  # `dirichlet_step` has a derivative of its own
+    places = jnp.append(alpha, jnp.sum(alpha))
+    rise = jnp.asarray(NEAR * FEW_NODES[:, None, None])
+    steps = places * jnp.expm1(dirichlet_shares(rise, jnp.log(places)))[..., 0]
+    slope = _width(places[-1]) - jnp.sum(_width(places[:-1]))  # of what is missing, where nothing is: 1/ψ′ = α − width
+    return Interpolation(jnp.tensordot(TO_FEW_POWERS, steps / rise[..., 0], 1), slope)
+
+
+def _dirichlet_near(near: Interpolation, gain: Array) -> tuple[Array, Array]:
     """The change of α for small gains of E[log x], and whether they were small.
 
     With ψ(Σα + Σδ) − ψ(Σα) = u, each δ_j is a function of gain_j + u, and Σδ one of u: one unknown for each row.
     """
-    places = jnp.append(alpha, jnp.sum(alpha))
-    rise = jnp.asarray(NEAR * FEW_NODES[:, None, None])
-    steps = places * jnp.expm1(dirichlet_shares(rise, jnp.log(places)))[..., 0]
-    powers = jnp.tensordot(TO_FEW_POWERS, steps / rise[..., 0], 1)
     # J first: sums over a short last axis keep XLA from using vector instructions
-    gain, powers = jnp.moveaxis(gain, -1, 0), powers.reshape(*powers.shape, *[1] * (gain.ndim - 1))
-    moved = lambda rise, powers: rise * polynomial(powers, rise / NEAR)
-    slope = _width(places[-1]) - jnp.sum(_width(places[:-1]))  # of what is missing, where nothing is: 1/ψ′ = α − width
+    gain, powers = jnp.moveaxis(gain, -1, 0), near.powers.reshape(*near.powers.shape, *[1] * (gain.ndim - 1))
+    moved, slope = lambda rise, powers: rise * polynomial(powers, rise / NEAR), near.beside
 
     def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         u, _, count = carry
@@ -179,12 +197,12 @@ def _dirichlet_newton(alpha: Array, gain: Array) -> Array:
 
 
 @dirichlet_step.defjvp
-def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+def _(primals: tuple[Array, Array, Any], tangents: tuple[Array, Array, Any]) -> tuple[Array, Array]:
     # the derivative of E[log x] under α + δ, less that under α, is d gain
-    alpha, gain = primals
+    alpha, gain, near = primals
     by_alpha = lambda a: (1 + _bend(a)) / a  # ψ′
     under = by_alpha(alpha) * tangents[0] - by_alpha(jnp.sum(alpha)) * jnp.sum(tangents[0])
-    step = dirichlet_step(alpha, gain)
+    step = dirichlet_step(alpha, gain, near)
     return step, _fisher_solve(alpha + step, tangents[1] + under) - tangents[0]
 
 

@@ -27,7 +27,7 @@ class Past(NamedTuple):
     move: Family  # of q
 
 
-def noted(past: tuple[Past, ...], sites: Sites, move: Family) -> tuple[Past, ...]:
+def with_sweep(past: tuple[Past, ...], sites: Sites, move: Family) -> tuple[Past, ...]:
     """The last sweeps, with the sites that one more ended with, and by how much it moved q."""
     if sum(leaf.size for leaf in tree.leaves(sites)) > MOST_NUMBERS:
         return past

@@ -13,15 +13,18 @@ Complaint = tuple[type[Warning], str]
 
 
 def complaints(
-    history: History, problem: Problem, ending: str, tol: float, evidence: Evidence | None
+    history: History, problem: Problem, ending: str, tol: float, evidence: Evidence | None, passes: int
 ) -> list[Complaint]:
-    """Category and text of each warning; a fit that its callback stopped is not called unfinished."""
+    """Category and text of each warning; a fit that its callback stopped is not called unfinished.
+
+    `passes` counts those of the fit that this one goes on from too.
+    """
     found = [
         of_ending(history, problem, ending, tol),
         of_skipped_data(history, problem),
         of_a_standstill(ending),
         None if evidence is None else of_evidence(evidence),
-        of_collapse(history, problem),
+        of_collapse(history, problem, passes),
     ]
     return [complaint for complaint in found if complaint is not None]
 
@@ -64,9 +67,11 @@ def of_evidence(evidence: Evidence) -> Complaint | None:
     """Evidence that is not to be had, or not to be trusted."""
     if evidence.refusal:
         return ConvergenceWarning, f"log_evidence is NaN: {evidence.refusal}"
-    if evidence.rebuilt and not evidence.left_out:
+    if evidence.rebuilt and not evidence.left_out and not evidence.unsettled:
         return None
     reason = f"it leaves out {int(evidence.left_out)} data whose cavity or tilted distribution was improper"
+    if not evidence.left_out:
+        reason = f"EP inside of {int(evidence.unsettled)} blocks did not converge"
     if not evidence.rebuilt:
         reason = "the data's own sites do not add up to a proper distribution"
     return ConvergenceWarning, (
@@ -74,9 +79,9 @@ def of_evidence(evidence: Evidence) -> Complaint | None:
     )
 
 
-def of_collapse(history: History, problem: Problem) -> Complaint | None:
+def of_collapse(history: History, problem: Problem, passes: int) -> Complaint | None:
     """Data that are counted again and again."""
-    repeated = problem.slots.nowhere and len(history.change) > 1
+    repeated = problem.slots.nowhere and passes > 1
     if not repeated and not is_collapsing(entropy_per_unit(history) / n_parameters(problem.prior)):
         return None
     return CollapseWarning, (

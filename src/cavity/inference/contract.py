@@ -140,7 +140,7 @@ class Programs(abc.ABC):
 
 
 class Found(NamedTuple):
-    """What rows ask for together."""
+    """Summed site estimates of some rows: all that an update needs."""
 
     total: Any  # Σ w λ̂; for rows with sites of their own Σ w (λ̂ − λ)
     weight: Any  # Σ w of the rows that count
@@ -152,11 +152,12 @@ class Found(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What rows add to the closing evidence (26)."""
+    """Summed terms of some rows in the closing evidence (26)."""
 
     own_sites: Any  # Σ w λ̂
     value: Any  # Σ w {ℓ_α(c) + (A(c) − A(q))/α}, with c the cavity of the datum's own site
     left_out: Any  # rows whose term could not be formed
+    unsettled: Any = 0.0  # rows whose term was found by a fit of its own that did not converge
 
 
 class Rows(NamedTuple):
@@ -165,8 +166,16 @@ class Rows(NamedTuple):
     data: Tree  # a tree of arrays
     weight: np.ndarray
     sites: Sites = None  # their own sites, stacked
-    number: Any = None  # which rows of the data they are
+    number: Any = None  # which rows of the data they are, where `Sums.asks_for_numbers`
     beside: Any = None  # what the factor kept with them
+
+
+class View(NamedTuple):
+    """q and the site that rows share, of which q holds the part `present`."""
+
+    q: Member
+    site: Sites
+    present: float
 
 
 class Setting(NamedTuple):
@@ -179,7 +188,7 @@ class Setting(NamedTuple):
 
 @runtime_checkable
 class Part(Protocol):
-    """A recipe for some rows."""
+    """A recipe for some rows, one at least."""
 
     n_rows: int
 
@@ -207,13 +216,14 @@ class Sums(abc.ABC):
     copies_sites = True  # whether a sweep works on a copy of the sites; otherwise they change in place
     in_batches_only = False  # whether even a batch of all rows is for `visits`
     scores = False  # whether `Info.score` is filled in
+    asks_for_numbers = False  # whether `Rows.number` is needed
 
-    @abc.abstractmethod
     def view(self, q: Member, site: Sites, present: float, power: float, n_rows: int) -> Any:
         """q, and a shared site of which q holds the part `present`: one, unless the data of the site weigh less.
 
         `n_rows` is how many rows will see it.
         """
+        return View(q, site, present)
 
     @abc.abstractmethod
     def own_site(self) -> Any:
@@ -232,7 +242,7 @@ class Sums(abc.ABC):
         """What the rows add to the closing evidence."""
 
     def visits(self, state: Any, rows: Rows, plan: Any, rates: np.ndarray, counts: np.ndarray, setting: Setting) -> Any:
-        """Batches one after another in a way of the factor's own: state and `Info`; None where these have none.
+        """Visit batches in a way of the factor's own: state and `Info`; None to let the walk take them one by one.
 
         `rows` are all rows of a part, and sites of their own may change in place.
         """
@@ -256,8 +266,8 @@ class Sums(abc.ABC):
         """The state before the first sweep, or None for q equal to the prior and sites that say nothing."""
         return None
 
-    def taken_over(self, state: Any, sites: Sites) -> Any:
-        """A state with other sites."""
+    def with_sites(self, state: Any, sites: Sites) -> Any:
+        """A state with other sites, of the same shapes."""
         return state._replace(sites=sites)
 
     def end_sweep(self, state: Any, info: Any) -> Any:

@@ -31,13 +31,13 @@ class Control:
 
     share: float = 1.0  # of the asked move that is made: halved when the change stops falling
     patience: int = 1  # sweeps that must agree before the share is doubled
-    calm: int = 0  # and those that have
+    calm: int = 0  # sweeps that have agreed so far
     turned: bool = False  # whether the last two moves are opposed
     travelled: float = 0.0  # how much of a unit of rate is gone since q was last compared
     ahead: bool = False  # whether q was moved ahead since changes last grew
     leapt: bool = False  # whether it was moved ahead before the last sweep
     falling: int = 0  # changes that fell in a row
-    in_a_row: int = 2  # and must fall before q is moved ahead
+    in_a_row: int = 2  # changes that must fall before q is moved ahead
     changes: tuple[float, ...] = ()  # of the last sweeps, newest last
 
     @property
@@ -47,8 +47,8 @@ class Control:
         return before, now
 
 
-def noted(control: Control, change: float, turned: bool) -> Control:
-    """After a sweep that changed q by so much."""
+def with_change(control: Control, change: float, turned: bool) -> Control:
+    """Append how far the last sweep moved q."""
     return replace(control, changes=(*control.changes[1 - 2 * STALLED :], change), turned=turned)
 
 

@@ -16,6 +16,7 @@ class Evidence(NamedTuple):
     value: float
     left_out: float = 0.0  # data whose term could not be formed
     rebuilt: bool = True  # whether q could be rebuilt from the data's own sites
+    unsettled: float = 0.0  # data whose term was found by a fit of its own that did not converge
     refusal: str | None = None  # why there is none: `value` is then NaN
 
 
@@ -29,7 +30,7 @@ def log_evidence(walk: Walk, state: State, power: float, seed: int = 0) -> Evide
     refusal = walk.sums.no_evidence(walk.slots)
     if refusal:
         return Evidence(float("nan"), refusal=refusal)
-    state = state._replace(q=state.prior + walk.total(state.sites))
+    state = walk.at(state, state.sites)
     terms = walk.terms(state, Setting(power, seed))
     return closed(state.prior, state.q, terms, power)
 
@@ -41,4 +42,4 @@ def closed(prior: Family, q: Family, terms: Any, power: float) -> Evidence:
     rebuilt = here + float(reads.rise(q, q_hat)) if power == 0 else float(reads.log_partition(q_hat))
     ok = bool(np.isfinite(rebuilt))  # far from a fixed point q̂ may be improper
     value = (rebuilt if ok else here) - float(reads.log_partition(prior)) + float(terms.value)
-    return Evidence(value, float(terms.left_out), ok)
+    return Evidence(value, float(terms.left_out), ok, float(terms.unsettled))

@@ -72,7 +72,8 @@ class Fitted:
             return self.walk, state
         prior, data = problem.given
         sums = problem.factor.sums(prior, data, self.algorithm) or derived(problem.factor, prior)
-        walk = Walk(problem._replace(prior=prior, source=Arrays.of(data), sums=sums, lift=None), self.walk.threads)
+        source = Arrays.split(data, [part.n_rows for part in problem.source.parts])
+        walk = Walk(problem._replace(prior=prior, source=source, sums=sums, lift=None), self.walk.threads)
         sites = state.sites
         if not walk.slots.own:
             lifted = [problem.lift(tree.map(lambda leaf, k=k: leaf[k], sites)) for k in range(len(walk.slots.counts))]
@@ -81,7 +82,7 @@ class Fitted:
         return walk, state._replace(q=q, sites=sites, prior=prior)
 
     def _refuse_without_sites(self, name: str) -> None:
-        """The evidence of K = 0 is that of its first pass; no sites are left of it."""
+        """Raise for ADF, which keeps no sites that could be asked."""
         if self.walk.slots.nowhere:
             raise ValueError(
                 f"ADF remembers no sites, so that nothing can be asked of its evidence or fixed point afterwards "

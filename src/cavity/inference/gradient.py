@@ -22,9 +22,11 @@ from cavity.inference.source import pieces
 from cavity.inference.update import State
 from cavity.inference.walk import Walk, chosen
 
+ROWS = 512  # in a chunk: derivatives cost as much for rows that fill it up as for others
 
-class Push(NamedTuple):
-    """What chunks answer: cotangents of q, of the factor, and of sites (a stack over slots, or one for each part)."""
+
+class Cotangents(NamedTuple):
+    """Slopes by q, by the factor, and by sites (a stack over slots, or one for each part)."""
 
     q: Family
     factor: Factor
@@ -63,10 +65,10 @@ def raveled(tree: Any) -> tuple[np.ndarray, Any]:
     with jax.enable_x64(True):
         flat, unravel = ravel_pytree(tree)
         back = lambda row: jax.tree.map(np.asarray, unravel(jnp.asarray(row)))
-    return np.asarray(flat), lambda row: in_float64(back, row)
+    return np.asarray(flat), lambda row: call_in_float64(back, row)
 
 
-def in_float64(function: Any, *arguments: Any) -> Any:
+def call_in_float64(function: Any, *arguments: Any) -> Any:
     with jax.enable_x64(True):
         return function(*arguments)
 
@@ -76,7 +78,7 @@ class Fold:
 
     def __init__(self, walk: Walk, state: State, power: float) -> None:
         self.walk, self.power = walk, power
-        self.state = state._replace(q=state.prior + walk.total(state.sites))
+        self.state = walk.at(state, state.sites)
         programs = walk.sums.programs()
         self.programs, self.factor = programs, programs.factor
 
@@ -85,15 +87,15 @@ class Fold:
         q, prior = self.state.q, self.state.prior
         terms = self.walk.terms(self.state, Setting(self.power))
         by_rebuilt, by_q, by_prior = call(outer_slopes, prior, q, prior + terms.own_sites, power=self.power)
-        push = self.pushed(answer_of_terms, lambda *_: by_rebuilt)
-        total = push.q + by_q
-        return self.by_sites(push.sites, total), push.factor, total + by_rebuilt + by_prior
+        slopes = self.sum_of_slopes(slopes_of_terms, lambda *_: by_rebuilt)
+        total = slopes.q + by_q
+        return self.by_sites(slopes.sites, total), slopes.factor, total + by_rebuilt + by_prior
 
     def of_averages(self, u: Any) -> tuple[Any, Any, Any]:
         """uᵀ ∂F by sites, factor and prior, with F the mean own-site estimate in each slot: averaged EP's map."""
         scaled = u if self.walk.slots.own else memory.times(1 / self.filed_weight(), u)
-        push = self.pushed(answer_of_estimates, partial(self.part_of, scaled))
-        return self.by_sites(push.sites, push.q), push.factor, push.q
+        slopes = self.sum_of_slopes(slopes_of_estimates, partial(self.part_of, scaled))
+        return self.by_sites(slopes.sites, slopes.q), slopes.factor, slopes.q
 
     def filed_weight(self) -> np.ndarray:
         """The weight of the rows of each slot that can be formed."""
@@ -106,24 +108,25 @@ class Fold:
             found[slot] = total if total > 0 else 1.0
         return found
 
-    def pushed(self, answer: Any, cotangent_of: Any) -> Push:
-        """The answers of all chunks to cotangents, of which `cotangent_of(slot, part, rows, size)` gives a chunk's."""
+    def sum_of_slopes(self, of_chunk: Any, cotangent_of: Any) -> Cotangents:
+        """The slopes of all chunks in directions, of which `cotangent_of(slot, part, rows, size)` gives a chunk's."""
         walk, slots = self.walk, self.walk.slots
-        totals, of_sites = [], jax.tree.map(np.zeros_like, self.state.sites)
+        total, of_sites = None, jax.tree.map(np.zeros_like, self.state.sites)
         for slot in slots.visited():
             site = None if slots.own else jax.tree.map(lambda leaf, k=slot: leaf[k], self.state.sites)
             present = 1.0 if slots.own else float(memory.present(slots.counts[slot]))
             for number in range(len(walk.problem.source.parts)):
                 rows = walk.rows(number, self.state)
-                for piece in pieces(slots.rows_of(slot, number), len(rows.weight), walk.sums.chunk):
-                    chunk = filled_up(chosen(rows, piece), walk.sums.chunk)
+                for piece in pieces(slots.rows_of(slot, number), len(rows.weight), ROWS):
+                    chunk = filled_up(chosen(rows, piece), ROWS)
                     view = self.programs, self.factor, self.state.q, site, present, chunk
                     here = cotangent_of(slot, number, piece, len(chunk.weight))
-                    *by_q_and_factor, sites = call(answer, *view, here, power=self.power)
-                    totals.append(by_q_and_factor)
+                    *by_q_and_factor, sites = call(of_chunk, *view, here, power=self.power)
+                    total = by_q_and_factor if total is None else jax.tree.map(np.add, total, by_q_and_factor)
                     self.add_sites(of_sites, slot, number, piece, sites)
-        by_q, by_factor = jax.tree.map(lambda *leaves: np.sum(leaves, axis=0), *totals)
-        return Push(by_q, by_factor, of_sites)
+        assert total is not None  # there is at least one row
+        by_q, by_factor = total
+        return Cotangents(by_q, by_factor, of_sites)
 
     def part_of(self, cotangent: Any, slot: int, number: int, piece: Any, size: int) -> Any:
         """The cotangent of a chunk's sum, or of its own sites."""
@@ -147,9 +150,8 @@ class Fold:
         found = []
         for number, stack in enumerate(direct):
             rows = self.walk.rows(number, self.state)
-            size = self.walk.sums.chunk
-            chunks = [filled_up(chosen(rows, piece), size) for piece in pieces(slice(None), len(rows.weight), size)]
-            through = [call(answer_of_total, self.programs, self.state.prior, chunk, by_q) for chunk in chunks]
+            chunks = (filled_up(chosen(rows, piece), ROWS) for piece in pieces(slice(None), len(rows.weight), ROWS))
+            through = [call(slope_of_total, self.programs, self.state.prior, chunk, by_q) for chunk in chunks]
             joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *through)
             found.append(jax.tree.map(lambda leaf, more: leaf + more[: len(leaf)], stack, joined))
         return found
@@ -167,7 +169,7 @@ def outer_slopes(prior: Family, q: Family, rebuilt: Any, power: float) -> tuple[
 
 
 @partial(jax.jit, static_argnames="power")
-def answer_of_terms(
+def slopes_of_terms(
     programs: Programs,
     factor: Factor,
     q: Family,
@@ -195,7 +197,7 @@ def answer_of_terms(
 
 
 @partial(jax.jit, static_argnames="power")
-def answer_of_estimates(
+def slopes_of_estimates(
     programs: Programs, factor: Factor, q: Family, site: Sites, present: Array, rows: Rows, cotangent: Any, power: float
 ) -> tuple[Any, Any, Any]:
     """Slopes of a chunk's estimates in the direction of a cotangent: by q, factor and site."""
@@ -211,7 +213,7 @@ def answer_of_estimates(
 
 
 @jax.jit
-def answer_of_total(programs: Programs, prior: Family, rows: Rows, by_q: Any) -> Any:
+def slope_of_total(programs: Programs, prior: Family, rows: Rows, by_q: Any) -> Any:
     """The slope of a chunk's Σ w λ in the direction of a cotangent of q, by its own sites."""
     total = lambda sites: dot(programs.own_total(prior, sites, rows.data, rows.weight), by_q)
     return jax.grad(total)(rows.sites)

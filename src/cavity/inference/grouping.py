@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity import _tree as tree
-from cavity.families.base import dot, is_family
+from cavity.families.base import dot
 from cavity.families.product import as_family
 from cavity.inference import memory
 from cavity.inference.contract import Family, Setting, Sites, Tree
@@ -35,7 +35,7 @@ SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE = 50, 1e-3  # before groups are found; a
 
 
 class Grouping(NamedTuple):
-    """What was found."""
+    """Group labels, and the sharing error they leave."""
 
     labels: np.ndarray  # (N,)
     error: float  # posterior standard deviations by which sharing sites within groups is predicted to move q
@@ -61,16 +61,14 @@ def grouped(walk: Walk, algorithm: Algorithm, limits: Limits, start: Any) -> tup
     )
     begun = Progress.at(first_state(walk, limits.seed))
     if start is not None:
-        begun = begun_at(walk, aep(algorithm.power), begun.state, start if is_family(start) else as_family(start))
+        begun = begun_at(walk, aep(algorithm.power), begun.state, as_family(start), limits.seed)
     loop = Loop(walk, aep(algorithm.power), few, begun)
     loop.settle()
     state = loop.progress.state
     labels, error = find(walk, state, int(algorithm.n_sites), algorithm.power, limits.seed)
     walk = Walk(problem.with_groups(labels, int(labels.max()) + 1), walk.threads)
     sites = tree.map(lambda leaf: np.repeat(leaf, len(walk.slots.counts), axis=0), state.sites)
-    first = first_state(walk, limits.seed)
-    q = first.prior + walk.total(sites)
-    return walk, Progress.at(first._replace(q=q, sites=sites)), error
+    return walk, Progress.at(walk.at(first_state(walk, limits.seed), sites)), error
 
 
 def find(walk: Walk, state: State, most: int, power: float, seed: int) -> Grouping:
@@ -130,8 +128,7 @@ def effect(walk: Walk, state: State, labels: np.ndarray, draws: Tree, power: flo
 
 def averages(walk: Walk, state: State, sites: Sites, power: float) -> Any:
     """The mean own-site estimate in each slot, which is what averaged EP puts there."""
-    state = state._replace(q=state.prior + walk.total(sites), sites=sites)
-    found = []
+    state, found = walk.at(state, sites), []
     for slot in range(len(walk.slots.counts)):
         view = walk.view(state, slot, power)
         total = joined(walk.of_parts(state, slot, view, Setting(power)))

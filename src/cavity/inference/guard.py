@@ -5,6 +5,7 @@ from typing import Any
 from cavity import _tree as tree
 from cavity._array import Array, is_jax, namespace
 from cavity.inference.contract import Family
+from cavity.inference.measure import reads_of
 
 MAX_HALVINGS = 40
 
@@ -15,30 +16,30 @@ def advance(q: Family, move: Family, rate: Array, safe: Any = False) -> tuple[An
     Where no such ε is found it is 0. A step that is known to be safe is not looked at.
     """
     if is_jax(rate, safe, *tree.leaves(q), *tree.leaves(move)):
-        rate, cut = _rate_inside_a_program(q, move, rate, safe)
+        rate, cut = traced_rate(q, move, rate, safe)
         # no step at all is no step towards what is not a number
         stay = lambda new, old: namespace(new).where(rate > 0, new, old)
         return tree.map(stay, q + rate * move, q), rate, cut
     for cuts in range(MAX_HALVINGS + 1):
         scale = 0.5**cuts * rate
         there = q + scale * move
-        if safe or bool(there.is_proper()):
+        if safe or bool(reads_of(there).is_proper(there)):
             return there, scale, cuts > 0
     return q, 0.0, True
 
 
-def _rate_inside_a_program(q: Family, move: Family, rate: Array, safe: Any) -> tuple[Any, Any]:
+def traced_rate(q: Family, move: Family, rate: Array, safe: Any) -> tuple[Any, Any]:
     import jax
     import jax.numpy as jnp
 
     rate = jnp.asarray(rate, dtype=float)
-    search = lambda: _inside_a_program(q, move, rate)
+    search = lambda: halve_until_proper(q, move, rate)
     if safe is False:
         return search()
     return jax.lax.cond(safe, lambda: (rate, jnp.asarray(False)), search)
 
 
-def _inside_a_program(q: Family, move: Family, rate: Array) -> tuple[Any, Any]:
+def halve_until_proper(q: Family, move: Family, rate: Array) -> tuple[Any, Any]:
     """The halvings as a loop of JAX, which has no reverse derivative and needs none."""
     import jax
     import jax.numpy as jnp

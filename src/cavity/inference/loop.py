@@ -20,7 +20,7 @@ from cavity.inference.fitted import Fitted
 from cavity.inference.measure import measure, reads_of
 from cavity.inference.named import Algorithm
 from cavity.inference.result import CollapseWarning, ConvergenceWarning, History, Progress, Result, Sweep
-from cavity.inference.resume import Origin
+from cavity.inference.resume import Origin, at_sites, sign
 from cavity.inference.sweep import Course, Swept, sweep
 from cavity.inference.update import State
 from cavity.inference.walk import Walk
@@ -76,10 +76,11 @@ class Loop:
         return "out of sweeps"
 
     def next_sweep(self) -> Sweep:
-        """What the last sweep says about this one, a pass over the data, and its record."""
-        if self.progress.control.changes:
-            self.prepare()
-        last = self.progress
+        """Make one sweep: decide its share, walk over the rows, and record what changed.
+
+        Progress is what it was until the sweep has come to its end.
+        """
+        last = self.prepared() if self.progress.control.changes else self.progress
         course = Course(self.algorithm, self.limits.seed, last.n_sweeps + 1, last.control.share)
         with np.errstate(all="ignore"):  # what is not a number is seen to by the guards
             made = sweep(self.walk, last.state, course)
@@ -88,16 +89,17 @@ class Loop:
             entropy = float(reads_of(last.state.q).entropy(last.state.q))
             moved = moved._replace(distance=np.inf, entropy=entropy)
             info = made.info._replace(skipped=self.walk.problem.n_rows, log_scale=0.0)
-            made = made._replace(state=last.state, info=info, is_a_map=False)
+            made = made._replace(state=self.before(last.state, made.state), info=info, is_a_map=False)
         travelled = last.control.travelled + min(made.rate, 1.0)
         change = float(np.nan_to_num(moved.distance / travelled, nan=np.inf))  # never taken for a small one
-        now = replace(control.noted(last.control, change, moved.turned), travelled=travelled)
+        now = replace(control.with_change(last.control, change, moved.turned), travelled=travelled)
         past = last.past
         if made.is_a_map:
-            past = acceleration.noted(past, made.state.sites, made.state.q - last.state.q)
+            past = acceleration.with_sweep(past, made.state.sites, made.state.q - last.state.q)
         self.progress = last._replace(
             state=made.state, control=now, before=last.state.q, past=past, n_sweeps=course.number
         )
+        sign(made.state, course.number)
         if course.number == 1 and self.walk.slots.nowhere:
             self.progress = self.progress._replace(first_pass=self.evidence_of_first_pass(made))
         return self.record(made, change, moved.entropy)
@@ -117,8 +119,15 @@ class Loop:
             float(made.info.score),
         )
 
-    def prepare(self) -> None:
-        """Begin the next sweep where the last one says: here, or where a combination of sweeps points."""
+    def before(self, start: State, end: State) -> State:
+        """The state before a sweep; with the sites after it, where they have changed in place."""
+        if self.walk.sums.copies_sites:
+            return start
+        state = self.walk.at(start, end.sites)
+        return state if bool(reads_of(state.q).is_proper(state.q)) else start
+
+    def prepared(self) -> Progress:
+        """Where the next sweep begins: here, or where a combination of the last sweeps points."""
         progress = self.progress
         now, act = control.decided(progress.control, self.algorithm.settles)
         progress = progress._replace(control=now)
@@ -129,17 +138,12 @@ class Loop:
         plain = None
         if act is Act.LEAP:
             sites = acceleration.proposed(progress.past, progress.state.q)
-            ahead = None if sites is None else self.at_sites(progress.state, sites)
+            ahead = None if sites is None else at_sites(self.walk, progress.state, sites)
             if sites is not None:
                 progress = progress._replace(control=replace(now, ahead=ahead is not None, leapt=ahead is not None))
             if ahead is not None:
                 plain, progress = progress.state, progress.standing_at(ahead)
-        self.progress = progress._replace(plain=plain)
-
-    def at_sites(self, state: State, sites: Sites) -> State | None:
-        """The state with these sites and q rebuilt from them, unless that is improper."""
-        q = state.prior + self.walk.total(sites)
-        return state._replace(q=q, sites=sites) if bool(reads_of(q).is_proper(q)) else None
+        return progress._replace(plain=plain)
 
     def is_settled(self, sweep: Sweep) -> bool:
         """Whether q has moved by less than `tol` over a full unit of rate.
@@ -176,6 +180,10 @@ class Loop:
         with np.errstate(all="ignore"):
             return log_evidence(self.walk, self.progress.state, self.algorithm.power, self.limits.seed)
 
+    def is_torn(self, ending: str) -> bool:
+        """Whether a sweep was interrupted that had changed sites in place: no later fit can go on from these."""
+        return ending == "interrupted" and not self.walk.sums.copies_sites
+
     def result(self, ending: str, sharing_error: float, keep_data: bool) -> Result:
         """What the user gets, with what went wrong on the way."""
         self.progress = self.progress.bare()
@@ -188,7 +196,7 @@ class Loop:
                 "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
             )
         report = self.walk.sums.report(state)
-        found = complaints(history, problem, ending, self.limits.tol, evidence)
+        found = complaints(history, problem, ending, self.limits.tol, evidence, self.progress.n_sweeps)
         found = [each for each in found if each[0] is not CollapseWarning or not report.repeats]
         if report.complaint:
             found.append((ConvergenceWarning, report.complaint))
@@ -202,11 +210,11 @@ class Loop:
             log_evidence=float("nan") if evidence is None else evidence.value,
             site_bytes=0 if problem.slots.nowhere else n_bytes(state.sites),
             n_sites=problem.slots.n_sites,
-            groups=None if self.algorithm.groups is None else problem.groups(),
+            groups=None if self.algorithm.groups is None else problem.groups(self.algorithm),
             sharing_error=sharing_error,
             sampling=report.values,
-            progress=self.progress,
-            origin=Origin.of(problem, self.algorithm),
+            progress=None if self.is_torn(ending) else self.progress,
+            origin=Origin.of(problem, self.algorithm, self.limits.seed),
             complaints=tuple(found),
             fitted=Fitted(self.walk, state, self.algorithm, self.limits.seed) if keep_data else None,
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity._array import Array, is_jax, namespace
-from cavity.inference.contract import Sites
+from cavity.inference.contract import Rows, Sites, View
 
 
 class Slots(NamedTuple):
@@ -24,6 +24,7 @@ class Slots(NamedTuple):
     own: bool  # whether every datum has a slot to itself
     counts: np.ndarray  # (max(K, 1),) W_k, the total weight of a slot's data; one number where they are the rows' own
     of_row: tuple[np.ndarray, ...] | None = None  # slot of each row, a part after the other, where several are shared
+    members: tuple[tuple[np.ndarray, np.ndarray], ...] = ()  # rows of each part by slot, and where each slot's begin
 
     @property
     def nowhere(self) -> bool:
@@ -39,29 +40,46 @@ class Slots(NamedTuple):
         """The slots that have any data."""
         if self.of_row is None:
             return [self.first]
-        return np.flatnonzero(sum(np.bincount(rows, minlength=self.n_sites) for rows in self.of_row)).tolist()
+        return np.flatnonzero(sum(np.diff(begins) for _, begins in self.members)).tolist()
 
     def rows_of(self, slot: int, part: int) -> Any:
         """The rows of a slot in a part: all of them, as a slice, where there is one slot only."""
-        return slice(None) if self.of_row is None else np.flatnonzero(self.of_row[part] == slot)
+        if self.of_row is None:
+            return slice(None)
+        rows, begins = self.members[part]
+        return rows[begins[slot] : begins[slot + 1]]
 
 
-def assign(groups: np.ndarray | None, n_sites: int, sizes: list[int], weight: np.ndarray | None) -> Slots:
+def assign(
+    groups: np.ndarray | None, n_sites: int, sizes: list[int], weight: np.ndarray | None, once: bool = True
+) -> Slots:
     """Slots for K = 0, K = N, or K groups given by labels (one group when there are no labels).
 
-    `sizes` are the numbers of rows in the parts of the source.
+    `sizes` are the numbers of rows in the parts of the source. Sites are kept beside their rows where each row has one
+    and is visited `once` in a sweep.
     """
     n_rows = sum(sizes)
     total = float(n_rows if weight is None else weight.sum())
     if n_sites == 0:
         return Slots(0, own=False, counts=np.ones(1))
-    if n_sites == n_rows and (groups is None or len(np.unique(groups)) == n_rows):
+    if once and n_sites == n_rows and (groups is None or len(np.unique(groups)) == n_rows):
         return Slots(n_rows, own=True, counts=np.array([total]))
     if groups is None or n_sites == 1:
         return Slots(n_sites, own=False, counts=np.array([total]))
     counts = np.bincount(groups, weight, minlength=n_sites).astype(float)
     by_part = tuple(np.split(groups, np.cumsum(sizes)[:-1]))
-    return Slots(n_sites, own=False, counts=np.where(counts > 0, counts, 1.0), of_row=by_part)  # empty: never visited
+    in_order = [np.argsort(slots, kind="stable") for slots in by_part]
+    begins = [np.append(0, np.cumsum(np.bincount(slots, minlength=n_sites))) for slots in by_part]
+    counts = np.where(counts > 0, counts, 1.0)  # of an empty slot, which is never visited
+    return Slots(n_sites, False, counts, by_part, tuple(zip(in_order, begins, strict=True)))
+
+
+def sites_seen(view: View, rows: Rows) -> tuple[Any, np.ndarray]:
+    """λ for each of some rows, its own or the one that all share, and how much of it q holds."""
+    if rows.sites is not None:
+        return rows.sites, present(rows.weight)
+    n, site = len(rows.weight), 0.0 * view.q if view.site is None else view.site
+    return tree.map(lambda leaf: np.broadcast_to(leaf, (n, *np.shape(leaf))), site), np.full(n, view.present)
 
 
 def present(count: Array) -> Any:

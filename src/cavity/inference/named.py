@@ -161,7 +161,7 @@ def for_draws(rate: Any, replace: bool) -> Any:
 
 
 def check_groups(groups: Any, n_sites: int | None) -> tuple[Any, int]:
-    """Labels as an integer tuple-like array and the number of groups, or a ValueError."""
+    """Labels as an integer array, and the number of groups, or a ValueError."""
     if isinstance(groups, str):
         if groups not in ("random", AUTO):
             raise ValueError(f"groups must be an integer array of labels, 'random' or 'auto'; got {groups=!r}.")

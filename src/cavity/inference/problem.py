@@ -65,10 +65,12 @@ class Problem(NamedTuple):
         sizes = [part.n_rows for part in self.source.parts]
         return self._replace(slots=memory.assign(labels, n_sites, sizes, self.every_weight))
 
-    def groups(self) -> np.ndarray:
-        """The slot of every row that the user gave; zero for those that are not kept."""
+    def groups(self, algorithm: Algorithm) -> np.ndarray:
+        """The group of every row that the user gave; zero for those that are not kept."""
         of_row = np.zeros(self.n_rows, int) if self.slots.of_row is None else np.concatenate(self.slots.of_row)
-        if self.slots.own:
+        if self.slots.own and not isinstance(algorithm.groups, str):
+            of_row = np.asarray(algorithm.groups) if self.kept is None else np.asarray(algorithm.groups)[self.kept]
+        elif self.slots.own:
             of_row = np.arange(self.n_rows)
         if self.kept is None:
             return of_row
@@ -134,7 +136,7 @@ def assign(
         if len(groups) != expected:
             raise ValueError(f"groups must have one label per row, {expected}; got {len(groups)}.")
         groups = groups if kept is None else groups[kept]
-    return memory.assign(groups, n_sites, sizes, weight)
+    return memory.assign(groups, n_sites, sizes, weight, once=not algorithm.replace)
 
 
 def check_weights(weights: Any, data: Any) -> tuple[np.ndarray | None, Any, np.ndarray | None]:

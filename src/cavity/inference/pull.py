@@ -105,9 +105,10 @@ def sum_of_terms(
     """Σ w λ̂ and the sum of the terms in (26) that can be formed."""
     value = evidence_terms(factor, q, sites, data, weight, power)
     usable = jnp.isfinite(value) & valid
-    add = lambda leaf: jnp.tensordot(weight, leaf, 1)
+    add = lambda leaf: jnp.tensordot(jnp.where(usable, weight, 0.0), leaf, 1)
     left_out = jnp.sum(~usable & (weight > 0), dtype=float)
-    return Terms(jax.tree.map(add, sites), add(jnp.where(usable, value, 0.0)), left_out)
+    finite = jax.tree.map(lambda leaf: jnp.where(memory.lifted(usable, leaf), leaf, 0.0), sites)
+    return Terms(jax.tree.map(add, finite), add(jnp.where(usable, value, 0.0)), left_out)
 
 
 def log_mean_of_site(cavity: Member, site: Sites, power: float) -> Array:

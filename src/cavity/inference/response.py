@@ -24,10 +24,11 @@ from jax.flatten_util import ravel_pytree
 from cavity.inference.boundary import call, filled_up
 from cavity.inference.contract import Family, Programs, Rows
 from cavity.inference.update import State
-from cavity.inference.walk import Walk
+from cavity.inference.walk import Walk, summed
 
 MOST = 1500  # numbers in q: the response is a matrix of so many rows and columns, each of them a pass over the data
 AT_ONCE = 8  # columns
+ROWS = 512  # in a chunk: derivatives cost as much for rows that fill it up as for others
 
 
 class Response(NamedTuple):
@@ -46,15 +47,8 @@ def respond(walk: Walk, state: State, power: float, expectations: Callable[[Any]
         raise ValueError(f"q must have at most {MOST} numbers for its linear response to be computed; it has {size}.")
     share = power / walk.problem.total_weight
     cavity, programs = state.q - share * (state.q - state.prior), walk.sums.programs()
-    each: list[np.ndarray] = []
-    for number in range(len(walk.problem.source.parts)):
-        rows = walk.rows(number)
-        each.extend(
-            walk.over_chunks(
-                lambda chunk: call(couplings, programs, cavity, filled_up(chunk, walk.sums.chunk), power=power), rows
-            )
-        )
-    coupling = sum(each[1:], start=each[0])
+    of_chunk = lambda chunk: call(couplings, programs, cavity, filled_up(chunk, ROWS), power=power)
+    coupling = summed(of_chunk(chunk) for chunk in walk.chunks(ROWS))
     mean, by_natural, by_moments = call(derivatives, state.q, expectations=expectations)
     answer = np.linalg.solve(np.eye(size) - (1 - share) * coupling, coupling @ by_moments.T)
     added, own = by_natural @ answer, by_natural @ by_moments.T

@@ -11,6 +11,7 @@ import numpy as np
 from cavity import _tree as tree
 from cavity.families.base import are_alike, describe
 from cavity.inference.contract import Factor, Family, Sites
+from cavity.inference.measure import reads_of
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem
 from cavity.inference.result import Progress, Result
@@ -26,15 +27,18 @@ class Origin(NamedTuple):
     algorithm: Algorithm
     n_rows: int
     total_weight: float
+    seed_of_groups: int | None  # where groups of rows were drawn
 
     @classmethod
-    def of(cls, problem: Problem, algorithm: Algorithm) -> "Origin":
-        return cls(problem.factor, problem.given[0], algorithm, problem.n_rows, problem.total_weight)
+    def of(cls, problem: Problem, algorithm: Algorithm, seed: int) -> "Origin":
+        drawn = seed if isinstance(algorithm.groups, str) and algorithm.groups == "random" else None
+        return cls(problem.factor, problem.given[0], algorithm, problem.n_rows, problem.total_weight, drawn)
 
     def is_of(self, other: "Origin") -> bool:
         """Whether both are of the same problem, as far as can be told."""
         alike = tree.structure((self.factor, self.prior)) == tree.structure((other.factor, other.prior))
-        if not alike or (self.n_rows, self.total_weight) != (other.n_rows, other.total_weight):
+        sizes = lambda origin: (origin.n_rows, origin.total_weight, origin.seed_of_groups)
+        if not alike or sizes(self) != sizes(other):
             return False
         mine, theirs = (tree.leaves((origin.factor, origin.prior)) for origin in (self, other))
         return same_algorithm(self.algorithm, other.algorithm) and all(map(np.array_equal, mine, theirs))
@@ -48,36 +52,58 @@ def same_algorithm(one: Algorithm, other: Algorithm) -> bool:
     return knobs(one) == knobs(other) and np.array_equal(np.asarray(one.groups), np.asarray(other.groups))
 
 
-def begun_at(walk: Walk, algorithm: Algorithm, state: State, start: Any) -> Progress:
+def begun_at(walk: Walk, algorithm: Algorithm, state: State, start: Any, seed: int) -> Progress:
     """Where the user wants the fit to begin: at a result, or at a member of the prior's family."""
     if not isinstance(start, Result):
         return Progress.at(begun_with(walk, state, start))
     if start.progress is None:
         raise ValueError(
-            "start must be a result that still holds its sites; sites that were in a file (site_directory) are not "
-            "kept when a result is pickled or copied."
+            "start must be a result that still holds its sites. Those in a file (site_directory) are not kept when a "
+            "result is pickled or copied, and those that change in place not when a sweep is interrupted."
         )
+    check_signed(start.progress)
     sites = start.progress.state.sites
     if not have_form_of(sites, state.sites):
         raise ValueError("start must be a result for the same data and algorithm; its sites have other shapes.")
-    if start.origin.is_of(Origin.of(walk.problem, algorithm)):
+    if start.origin.is_of(Origin.of(walk.problem, algorithm, seed)):
         return start.progress if walk.sums.copies_sites else start.progress._replace(state=copied(start.progress.state))
-    taken = at_sites(walk, state, sites)
+    taken = None if walk.slots.nowhere else at_sites(walk, state, sites)
     if taken is None:
         return Progress.at(state)
+    taken = taken if walk.sums.copies_sites else copied(taken)
     return Progress.at(taken)._replace(n_sweeps=start.progress.n_sweeps)
 
 
 def copied(state: State) -> State:
     """A state whose sites may change in place; those in a file have no other place."""
-    in_memory = not any(isinstance(leaf, np.memmap) for leaf in tree.leaves(state.sites))
-    return state._replace(sites=tree.map(np.array, state.sites)) if in_memory else state
+    return state if in_files(state.sites) else state._replace(sites=tree.map(np.array, state.sites))
+
+
+def sign(state: State, n_sweeps: int) -> None:
+    """Note on sites in a file how many sweeps have changed them: several results may share the file."""
+    for leaf in in_files(state.sites):
+        leaf.n_sweeps = n_sweeps
+
+
+def check_signed(progress: Progress) -> None:
+    """Refuse sites in a file that a later fit has changed."""
+    if any(
+        getattr(leaf, "n_sweeps", progress.n_sweeps) != progress.n_sweeps for leaf in in_files(progress.state.sites)
+    ):
+        raise ValueError(
+            "start must be the last result whose sites are in this file (site_directory): a later fit has changed them."
+        )
+
+
+def in_files(sites: Sites) -> list[Any]:
+    """The arrays of sites that are in files."""
+    return [leaf for leaf in tree.leaves(sites) if isinstance(leaf, np.memmap)]
 
 
 def at_sites(walk: Walk, state: State, sites: Sites) -> State | None:
     """The state with q rebuilt from sites, unless that is improper."""
-    q = state.prior + walk.total(sites)
-    return state._replace(q=q, sites=sites) if bool(q.is_proper()) else None
+    there = walk.at(state, sites)
+    return there if bool(reads_of(there.q).is_proper(there.q)) else None
 
 
 def begun_with(walk: Walk, state: State, q: Family) -> State:
@@ -101,9 +127,9 @@ def begun_with(walk: Walk, state: State, q: Family) -> State:
             "start must be a Result here: the sites of this fit have fewer numbers than the prior, and do not make "
             "up any distribution. A shared site, as of cavity.aep(), does."
         )
-    taken = walk.sums.taken_over(state, sites)
-    q = taken.prior + walk.total(taken.sites)
-    return taken._replace(q=q) if bool(q.is_proper()) else state
+    taken = walk.sums.with_sites(state, sites)
+    there = at_sites(walk, taken, taken.sites)
+    return state if there is None else there
 
 
 def have_form_of(sites: Sites, example: Any) -> bool:

@@ -117,7 +117,7 @@ def beginning(walk: Walk, algorithm: Algorithm, seed: int, start: Any) -> Progre
         start = as_family(start)
     elif not isinstance(start, Result):
         raise ValueError(f"start must be a Result, or a member of the prior's family; got {type(start).__name__}.")
-    return begun_at(walk, algorithm, state, start)
+    return begun_at(walk, algorithm, state, start, seed)
 
 
 def check_threads(n_threads: Any) -> int:

@@ -1,6 +1,7 @@
 """Sources of rows: arrays in memory are the first, in one part or in several. And their rows, some at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,13 @@ class Arrays(NamedTuple):
         """A tree of arrays with a row for each datum, in as many parts of nearly equal size."""
         n = tree.leaves(data)[0].shape[0]
         ends = [n * k // n_parts for k in range(n_parts + 1)]
-        return cls(tuple(Slice(data, ends[k], ends[k + 1]) for k in range(n_parts)))
+        return cls.split(data, [end - begin for begin, end in pairwise(ends)])
+
+    @classmethod
+    def split(cls, data: Tree, sizes: Sequence[int]) -> "Arrays":
+        """Rows in parts of these sizes; one without rows is no part."""
+        ends = np.cumsum([0, *sizes]).tolist()
+        return cls(tuple(Slice(data, begin, end) for begin, end in pairwise(ends) if end > begin))
 
 
 def n_rows(source: Any) -> int:
@@ -65,11 +72,13 @@ def sample(source: Any, at_most: int, draw: Callable[[int, int], np.ndarray]) ->
     """At most so many rows, and which they are; `draw(n, k)` chooses k of n where there are more."""
     n = n_rows(source)
     chosen = np.arange(n) if n <= at_most else draw(n, at_most)
-    begin, found = 0, []
+    begin, found, places = 0, [], []
     for part in source.parts:
-        here = chosen[(chosen >= begin) & (chosen < begin + part.n_rows)] - begin
+        place = np.flatnonzero((chosen >= begin) & (chosen < begin + part.n_rows))
+        here = chosen[place] - begin
         found.append(tree.map(lambda leaf, here=here: leaf[here], part.read()))
+        places.append(place)
         begin += part.n_rows
     if len(found) == 1:
         return found[0], chosen
-    return tree.map(lambda *leaves: np.concatenate(leaves), *found), np.sort(chosen)
+    return tree.map(lambda *leaves: np.concatenate(leaves), *found), chosen[np.concatenate(places)]

@@ -55,13 +55,12 @@ def sweep(walk: Walk, state: State, course: Course) -> Swept:
     algorithm, start = course.algorithm, state
     setting = Setting(algorithm.power, course.seed, course.number)
     state = private(walk, state)
-    if is_one_batch(algorithm, walk.problem) and not walk.sums.in_batches_only:
-        rate = float(rates_of_one_batch(course)[0])
-        state, info = walk.all_at_once(state, rate, setting)
-        used, whole = rate, True
+    whole = is_one_batch(algorithm, walk.problem)
+    if whole and not walk.sums.in_batches_only:
+        used = float(rates_of_one_batch(course)[0])
+        state, info = walk.all_at_once(state, used, setting)
     else:
         state, info, used = in_parts(walk, state, course, setting)
-        whole = False
     state, cut = settle(start, state, walk.slots.counts, course.share, average=algorithm.settles)
     score = info.score / walk.problem.total_weight if walk.sums.scores else float("nan")
     info = info._replace(score=score, backoffs=info.backoffs + int(cut))

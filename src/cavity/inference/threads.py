@@ -58,10 +58,10 @@ def one_blas_thread() -> Iterator[None]:
     """A stretch in which each call of BLAS runs in the thread that makes it."""
     global _walks, _limits
     with _lock:
-        _walks += 1
-        if _walks == 1:
+        if _walks == 0:
             with in_control():
                 _limits = _controller().limit(limits=1, user_api="blas")
+        _walks += 1  # not before the limit is set: what raises there leaves no trace
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """Sums of chunks by compiled programs: for any factor and family, by automatic differentiation if need be."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,48 +9,37 @@ from jax import Array
 
 from cavity.inference import scan
 from cavity.inference.boundary import call, filled_up, first
-from cavity.inference.contract import CHUNK, Found, Member, Programs, Rows, Setting, Sites, Sums, Terms, Tree
+from cavity.inference.contract import CHUNK, Found, Member, Programs, Rows, Setting, Sites, Sums, Terms, Tree, View
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State
 
 FEW = 32  # batches in a sweep that are not worth a program of their own
 
 
-class View(NamedTuple):
-    """q and the site that rows share."""
-
-    q: Member
-    site: Sites
-    present: float
-
-
 class Traced(Sums):
     """Chunks that are summed by compiled programs."""
 
-    def __init__(self, programs: Programs, prior: Member, few: int = FEW) -> None:
-        self.compiled, self.prior, self.few = programs, prior, few
-
-    def view(self, q: Member, site: Sites, present: float, power: float, n_rows: int) -> View:
-        return View(q, site, present)
+    def __init__(self, programs: Programs, prior: Member, few: int = FEW, chunk: int = CHUNK) -> None:
+        self.compiled, self.prior, self.few, self.chunk = programs, prior, few, chunk
 
     def own_site(self) -> Any:
         return self.compiled.own_site(self.prior)
 
     def total(self, rows: Rows) -> Any:
-        rows = filled_up(rows)
+        rows = filled_up(rows, self.chunk)
         return call(total, self.compiled, self.prior, rows.sites, rows.data, rows.weight)
 
     def estimates(self, view: View, rows: Rows, setting: Setting) -> Found:
-        n, rows = len(rows.weight), filled_up(rows)
+        n, rows = len(rows.weight), filled_up(rows, self.chunk)
         found = call(estimates, self.compiled, view, rows.data, rows.weight, rows.sites, power=setting.power)
         return found._replace(change=first(found.change, n))
 
     def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
-        rows = filled_up(rows)
+        rows = filled_up(rows, self.chunk)
         return call(terms, self.compiled, view, rows.data, rows.weight, rows.sites, power=setting.power)
 
     def errors(self, view: View, rows: Rows, draws: Tree, setting: Setting) -> np.ndarray:
-        n, rows = len(rows.weight), filled_up(rows)
+        n, rows = len(rows.weight), filled_up(rows, self.chunk)
         return call(errors, self.compiled, view, rows.data, rows.weight, draws, power=setting.power)[:n]
 
     def visits(
@@ -65,7 +54,7 @@ class Traced(Sums):
         return self.compiled
 
     def with_factor(self, factor: Any) -> "Traced":
-        return Traced(self.compiled.with_factor(factor), self.prior, self.few)
+        return Traced(self.compiled.with_factor(factor), self.prior, self.few, self.chunk)
 
 
 @jax.jit

@@ -39,11 +39,12 @@ class Walk:
     def rows(self, number: int, state: State | None = None) -> Rows:
         """All rows of a part, with what is kept beside them."""
         part, weight = self.problem.source.parts[number], self.problem.weight
-        every = np.ones(part.n_rows) if weight is None else weight[number]
+        every = np.broadcast_to(1.0, part.n_rows) if weight is None else weight[number]  # a view of one number
         sites = state.sites[number] if state is not None and self.slots.own else None
         beside = None if state is None or state.beside is None else state.beside[number]
         begin = sum(part.n_rows for part in self.problem.source.parts[:number])
-        return Rows(part.read(), every, sites, np.arange(begin, begin + part.n_rows), beside)
+        numbers = np.arange(begin, begin + part.n_rows) if self.sums.asks_for_numbers else None
+        return Rows(part.read(), every, sites, numbers, beside)
 
     def over_chunks(self, function: Callable[[Rows], Any], rows: Rows, which: Which = slice(None)) -> Iterator[Any]:
         """A function of every chunk of some rows, in their order."""
@@ -53,6 +54,12 @@ class Walk:
             return
         with one_blas_thread():
             yield from self.threads.map(lambda piece: function(chosen(rows, piece)), bounds)
+
+    def chunks(self, size: int) -> Iterator[Rows]:
+        """All rows, so many at a time."""
+        for number in range(len(self.problem.source.parts)):
+            rows = self.rows(number)
+            yield from (chosen(rows, piece) for piece in pieces(slice(None), len(rows.weight), size))
 
     def estimates(self, view: Any, rows: Rows, which: Which, setting: Setting) -> Found:
         """What some rows of a part ask for together."""
@@ -138,6 +145,10 @@ class Walk:
         keep_beside(state, number, which, found)
         return state._replace(q=q), info_of(found, cut)
 
+    def at(self, state: State, sites: Sites) -> State:
+        """The state with these sites, and q made up of them: equation (1)."""
+        return state._replace(q=state.prior + self.total(sites), sites=sites)
+
     # -- other folds ---------------------------------------------------------------------------------------------
 
     def total(self, sites: Sites) -> Any:
@@ -175,7 +186,8 @@ class Walk:
 def chosen(rows: Rows, which: Which) -> Rows:
     """Some of the rows."""
     take = lambda part: None if part is None else tree.map(lambda leaf: leaf[which], part)
-    return Rows(take(rows.data), rows.weight[which], take(rows.sites), rows.number[which], take(rows.beside))
+    number = None if rows.number is None else rows.number[which]
+    return Rows(take(rows.data), rows.weight[which], take(rows.sites), number, take(rows.beside))
 
 
 def joined(found: Iterable[Found]) -> Found:

@@ -13,6 +13,8 @@ from scipy.special import logsumexp
 from cavity.factors.networks import varying_noise
 from cavity.factors.networks.factor import Network
 from cavity.families import Product
+from cavity.inference.boundary import call
+from cavity.inference.source import Arrays, chunks
 
 ROWS = 1024  # that are predicted at a time
 FARTHEST = 1e100  # standard deviations from the rows of the fit, whose squares and their sums are still numbers
@@ -87,24 +89,24 @@ class NetworkPosterior:
 
         In standardised units: squares of the target's own may be too large for a number.
         """
-        found = [self._over_rows(partial(moments, self.factor, in_float64(q)), X) for q in self.networks]
+        found = [self._over_rows(partial(moments, self.factor, leaves_in_float64(q)), X) for q in self.networks]
         means, variances, noises = np.moveaxis(np.array(found), 1, 0)
         return means, variances, noises
 
     def log_predictive(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log p(y | x, data) of each row."""
         z = self.units.target(y)
-        each = [self._over_rows(partial(log_density, self.factor, in_float64(q)), X, z) for q in self.networks]
+        each = [self._over_rows(partial(log_density, self.factor, leaves_in_float64(q)), X, z) for q in self.networks]
         return logsumexp(each, axis=0) - np.log(len(each)) - np.log(self.units.y_scale)
 
     def _over_rows(self, function: Any, X: np.ndarray, *columns: np.ndarray) -> np.ndarray:
         """A compiled function of rows, a thousand at a time: one shape, compiled once. Rows are its last axis."""
-        rows = np.column_stack([self.units.features(X), *columns])
-        count = max(1, -(-len(rows) // ROWS))
-        padded = np.pad(rows, ((0, count * ROWS - len(rows)), (0, 0)))
-        with jax.enable_x64(True):
-            parts = [np.asarray(function(jnp.asarray(part))) for part in np.split(padded, count)]
-        return np.concatenate(parts, axis=-1)[..., : len(X)]
+        found = []
+        for part in chunks(Arrays.of((X, *columns)), ROWS):
+            rows = np.column_stack([self.units.features(part[0]), *part[1:]])
+            padded = np.pad(rows, ((0, ROWS - len(rows)), (0, 0)))
+            found.append(call(function, padded)[..., : len(rows)])
+        return np.concatenate(found, axis=-1)
 
     def draw_functions(self, X: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
         """f(x) for weights drawn from q: of networks in turn, beginning with any of them."""
@@ -118,7 +120,7 @@ class NetworkPosterior:
         return self.units.y_center + self.units.y_scale * values
 
 
-def in_float64(q: Product) -> Product:
+def leaves_in_float64(q: Product) -> Product:
     with jax.enable_x64(True):
         return jax.tree.map(jnp.asarray, q)
 

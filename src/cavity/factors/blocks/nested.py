@@ -60,7 +60,6 @@ class InnerFits(Asking):
 
     def __init__(self, factor: Nested, n_blocks: int) -> None:
         self.factor, self.n_blocks = factor, n_blocks
-        self.unsettled_aside = dict[int, int]()  # fits that did not converge at each question of the last evidence
 
     def beside(self, n_blocks: int) -> np.ndarray:
         return np.full(n_blocks, None, dtype=object)
@@ -71,10 +70,9 @@ class InnerFits(Asking):
         if question.aside is None:
             for i, result in enumerate(fits):
                 kept[i] = replace(result, posterior=None)  # q is not needed to start from
-        else:
-            self.note(question, fits)
+        unsettled = np.array([not result.converged for result in fits])
         site = stacked([result.posterior - member(question.cavity, i) for i, result in enumerate(fits)])
-        return Answer(site, np.array([result.log_evidence for result in fits])), kept
+        return Answer(site, np.array([result.log_evidence for result in fits]), unsettled), kept
 
     def one(self, question: Question, number: int, last: Result | None) -> Result:
         """EP on the rows of a block."""
@@ -87,25 +85,17 @@ class InnerFits(Asking):
             raise KeyboardInterrupt
         return result
 
-    def note(self, question: Question, fits: list[Result]) -> None:
-        """Count the fits for the evidence that did not converge, chunk by chunk."""
-        assert question.aside is not None
-        unsettled = sum(not result.converged for result in fits)
-        begun = question.rows.number[0] > 0
-        self.unsettled_aside[question.aside] = unsettled + (self.unsettled_aside.get(question.aside, 0) if begun else 0)
-
     def report(self, state: State) -> Report:
         """A complaint where EP inside a block did not converge; a fit that skips rows never counts as converged."""
         last = [result for part in state.beside for result in part if result is not None]
         unsettled = [result for result in last if not result.converged]
         skipped = sum(int(result.history.skipped[-1]) for result in unsettled)
-        for_evidence = max(self.unsettled_aside.values(), default=0)
-        if not unsettled and not for_evidence:
+        if not unsettled:
             return Report()
         message = (
             f"EP inside a block did not converge: in {len(unsettled)} of {self.n_blocks} blocks in the last sweep, "
-            f"with {skipped} rows skipped, and in {for_evidence} for the evidence. Sites of such blocks cannot be "
-            "trusted. A larger tol of cavity.factors.nested, a tighter prior or rescaled features may help."
+            f"with {skipped} rows skipped. Sites of such blocks cannot be trusted. A larger tol of "
+            "cavity.factors.nested, a tighter prior or rescaled features may help."
         )
         return Report(complaint=message)
 

@@ -45,10 +45,11 @@ from cavity.factors.blocks.chains import Draws, Plan
 from cavity.factors.blocks.sums import Answer, Asking, Question
 from cavity.families import DiagonalGaussian, Gaussian
 from cavity.inference.boundary import call, few_sizes
-from cavity.inference.contract import Report
+from cavity.inference.contract import Report, Rows
 from cavity.inference.update import State
 
 TARGET = 0.9  # acceptance probability: the step size of a block follows it from visit to visit
+MOST_BLOCKS = 2**20  # whose visits have numbers of their own
 LAST_SWEEP = 2**32 - 1
 NO_OWN_SITES = (
     "blocks that share a site say what it should be by a natural-gradient step, which is not the own site that log Z "
@@ -173,7 +174,7 @@ class Drawing(Asking):
         fill = lambda leaf: np.concatenate([leaf, np.broadcast_to(leaf[:1], (size - n, *leaf.shape[1:]))])
         # visits have keys by sweep and block; questions for the evidence count down from the last sweep there can be
         moment = sweep if question.aside is None else LAST_SWEEP - question.aside
-        given = np.asarray(rows.number, np.uint32), question.cavity, question.site, filled_up(rows.data)
+        given = numbers_of_visits(rows, sweep), question.cavity, question.site, filled_up(rows.data)
         number, cavity, site, data, step_size = tree.map(fill, (*given, rows.beside["step_size"]))
         blocks = Visit(number, cavity, call(log_partitions, cavity), site, data, step_size)
         answer, draws = call(visit, self.factor, question.q, seed, moment, blocks, power=power)
@@ -189,6 +190,21 @@ class Drawing(Asking):
 
     def with_factor(self, factor: Sampled) -> "Drawing":
         return Drawing(factor, self.prior)
+
+
+def numbers_of_visits(rows: Rows, sweep: int) -> np.ndarray:
+    """A number for each visit, of which random numbers are made: that of the block, and another for each repetition.
+
+    Blocks that are drawn with replacement may be seen several times in a sweep, and in a batch.
+    """
+    seen: dict[int, int] = {}
+    numbers = np.zeros(len(rows.weight), np.uint32)
+    for i, (number, before) in enumerate(zip(rows.number, rows.beside["visits"], strict=True)):
+        earlier = len(before[1]) if before is not None and before[0] == sweep else 0
+        again = earlier + seen.get(int(number), 0)
+        seen[int(number)] = seen.get(int(number), 0) + 1
+        numbers[i] = int(number) + again * MOST_BLOCKS
+    return numbers
 
 
 def filled_up(blocks: Blocks) -> Blocks:

@@ -13,7 +13,7 @@ import numpy as np
 from cavity import _tree as tree
 from cavity._precision import to_numpy
 from cavity.inference import memory
-from cavity.inference.contract import Found, Programs, Report, Rows, Setting, Sums, Terms
+from cavity.inference.contract import Found, Programs, Report, Rows, Setting, Sums, Terms, View
 from cavity.inference.measure import reads_of
 from cavity.inference.sweep import empty_state
 from cavity.inference.update import State
@@ -26,6 +26,7 @@ class Answer(NamedTuple):
 
     site: Any  # λ̂, or where own sites are not found, a part of the way there
     log_mean: Any  # ℓ_α(c)
+    unsettled: Any = None  # whether an answer was found by a fit that did not converge, where fits find them
 
 
 class Question(NamedTuple):
@@ -36,7 +37,7 @@ class Question(NamedTuple):
     site: Any
     rows: Rows
     setting: Setting
-    aside: int | None = None  # the number of a question for the evidence, which must leave no trace
+    aside: int | None = None  # the number of a question for the evidence, of which no trace is kept
 
 
 class Asking(abc.ABC):
@@ -65,18 +66,11 @@ class Asking(abc.ABC):
         return Report()
 
 
-class View(NamedTuple):
-    """q and the site that blocks share."""
-
-    q: Any
-    site: Any
-    present: float
-
-
 class OfBlocks(Sums):
     """Blocks whose answers are found outside of compiled programs."""
 
     chunk = AT_ONCE
+    asks_for_numbers = True  # draws have keys by block
 
     def __init__(self, asking: Asking, prior: Any) -> None:
         self.asking, self.prior = asking, prior
@@ -85,9 +79,6 @@ class OfBlocks(Sums):
         state = empty_state(prior, slots, sizes, tree.map(np.zeros_like, prior))
         return state._replace(beside=[self.asking.beside(size) for size in sizes])
 
-    def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
-        return View(q, site, present)
-
     def own_site(self) -> Any:
         return tree.map(np.zeros_like, self.prior)
 
@@ -95,7 +86,7 @@ class OfBlocks(Sums):
         return tree.map(lambda leaf: np.tensordot(rows.weight, leaf, 1), rows.sites)
 
     def estimates(self, view: View, rows: Rows, setting: Setting) -> Found:
-        sites, present = seen_by(view, rows)
+        sites, present = memory.sites_seen(view, rows)
         cavity, proper = cavities(view.q, sites, present, setting.power)
         answer, beside = self.asking.ask(Question(view.q, cavity, sites, rows, setting))
         found = judged(cavity, proper, sites, answer, rows.weight, setting.power)
@@ -104,15 +95,18 @@ class OfBlocks(Sums):
         return found._replace(beside=beside, change=found.change if rows.sites is not None else None)
 
     def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
-        own = rows.sites
+        own, unsettled = rows.sites, np.zeros(len(rows.weight), dtype=bool)
         if own is None:
-            sites, present = seen_by(view, rows)
+            sites, present = memory.sites_seen(view, rows)
             cavity, proper = cavities(view.q, sites, present, setting.power)
             answer, _ = self.asking.ask(Question(view.q, cavity, sites, rows, setting, aside=0))
+            unsettled |= False if answer.unsettled is None else answer.unsettled
             own = tree.map(lambda leaf: np.where(memory.lifted(proper, leaf), leaf, np.nan), answer.site)
         cavity, proper = cavities(view.q, own, memory.present(rows.weight), setting.power)
         answer, _ = self.asking.ask(Question(view.q, cavity, own, rows, setting, aside=1))
-        return closing(cavity, proper, own, answer.log_mean, rows.weight, setting.power)
+        unsettled |= False if answer.unsettled is None else answer.unsettled
+        terms = closing(cavity, proper, own, answer.log_mean, rows.weight, setting.power)
+        return terms._replace(unsettled=float(np.sum(unsettled)))
 
     def errors(self, view: View, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
         raise ValueError("groups must be an array of labels, or 'random', for data in blocks; got groups='auto'.")
@@ -134,15 +128,6 @@ class OfBlocks(Sums):
 
     def report(self, state: State) -> Report:
         return self.asking.report(state)
-
-
-def seen_by(view: View, rows: Rows) -> tuple[Any, np.ndarray]:
-    """The sites of some blocks, their own or the one they share, and how much of them q holds."""
-    n = len(rows.weight)
-    if rows.sites is not None:
-        return rows.sites, memory.present(rows.weight)
-    site = 0.0 * view.q if view.site is None else view.site
-    return tree.map(lambda leaf: np.broadcast_to(leaf, (n, *leaf.shape)), site), np.full(n, view.present)
 
 
 def cavities(q: Any, sites: Any, present: np.ndarray, power: float) -> tuple[Any, np.ndarray]:

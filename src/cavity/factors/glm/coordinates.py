@@ -13,20 +13,12 @@ from cavity import _tree as tree
 from cavity.factors.glm.line import tilts_of
 from cavity.factors.glm.rows import spread_out
 from cavity.inference import memory
-from cavity.inference.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms
+from cavity.inference.contract import CHUNK, Found, Programs, Rows, Setting, Sums, Terms, View
 from cavity.inference.order import Plan
 from cavity.inference.update import Info, State
 
 FEW = 32  # batches in a sweep: more are worth a compiled program
 quiet = np.errstate(all="ignore")  # NaN is an answer: rows that have one are skipped and counted
-
-
-class View(NamedTuple):
-    """q and the site that rows share."""
-
-    q: Any
-    site: Any
-    present: float
 
 
 class Asked(NamedTuple):
@@ -46,9 +38,6 @@ class InCoordinates(Sums):
         self.factor, self.prior, self.kind = factor, prior, type(prior)
         self.chunk = int(np.clip(4_000_000 // len(prior.shift), 1, CHUNK))
 
-    def view(self, q: Any, site: Any, present: float, power: float, n_rows: int) -> View:
-        return View(q, site, present)
-
     def own_site(self) -> Any:
         return 0.0 * self.prior
 
@@ -57,7 +46,7 @@ class InCoordinates(Sums):
 
     @quiet
     def estimates(self, view: View, rows: Rows, setting: Setting) -> Found:
-        sites, present = self.seen_by(view, rows)
+        sites, present = memory.sites_seen(view, rows)
         asked = self.ask(without(view.q, sites, setting.power * present), view.q, rows, setting.power)
         used = np.where(asked.valid, rows.weight, 0.0)
         changes = rows.sites is not None
@@ -75,18 +64,19 @@ class InCoordinates(Sums):
     def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
         own, valid, power = rows.sites, np.ones(len(rows.weight), bool), setting.power
         if own is None:
-            sites, present = self.seen_by(view, rows)
+            sites, present = memory.sites_seen(view, rows)
             own, valid, _ = self.ask(without(view.q, sites, power * present), view.q, rows, power)
         cavity = without(view.q, own, power * memory.present(rows.weight))
         value = self.tilts(cavity, rows, power).log_mean - log_means_of_sites(cavity, own, power)
         usable = np.isfinite(value) & valid
         left_out = float(np.sum(~usable & (rows.weight > 0)))
-        total = tree.map(lambda leaf: rows.weight @ leaf, own)
-        return Terms(total, np.sum(rows.weight * np.where(usable, value, 0.0)), left_out)
+        used = np.where(usable, rows.weight, 0.0)
+        total = tree.map(lambda leaf: used @ leaf, own)
+        return Terms(total, np.sum(used * np.where(usable, value, 0.0)), left_out)
 
     @quiet
     def errors(self, view: View, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
-        (sites, present), power = self.seen_by(view, rows), setting.power
+        (sites, present), power = memory.sites_seen(view, rows), setting.power
         asked = self.ask(without(view.q, sites, power * present), view.q, rows, power)
         cavity = without(view.q, asked.site, power * memory.present(rows.weight))
         again = self.ask(cavity, view.q, rows, power)
@@ -112,14 +102,6 @@ class InCoordinates(Sums):
 
     def with_factor(self, factor: Any) -> "InCoordinates":
         return InCoordinates(factor, self.prior)
-
-    def seen_by(self, view: View, rows: Rows) -> tuple[Any, np.ndarray]:
-        """The sites of some rows, their own or the one they share, and how much of them q holds."""
-        if rows.sites is not None:
-            return rows.sites, memory.present(rows.weight)
-        site = 0.0 * view.q if view.site is None else view.site
-        n = len(rows.weight)
-        return tree.map(lambda leaf: np.broadcast_to(leaf, (n, len(leaf))), site), np.full(n, view.present)
 
     def tilts(self, cavity: Any, rows: Rows, power: float) -> Any:
         """What the likelihood says of every row's activation in its cavity."""

@@ -30,22 +30,22 @@ class View:
         self.remembered = remembered  # whether rows share a site
 
     @property
-    def without_site(self) -> Seen:
+    def of_cavity(self) -> Seen:
         with self.lock:  # threads that wait for each other, instead of each doing the work
-            return self._without_site
+            return self._of_cavity
 
     @property
-    def here(self) -> Seen:
+    def of_q(self) -> Seen:
         with self.lock:
-            return self._here
+            return self._of_q
 
     @cached_property
-    def _without_site(self) -> Seen:
+    def _of_cavity(self) -> Seen:
         return lines.seen(self.cavity, self.q, self.by_covariance)
 
     @cached_property
-    def _here(self) -> Seen:
-        return self._without_site if self.cavity is self.q else lines.seen(self.q, self.q, self.by_covariance)
+    def _of_q(self) -> Seen:
+        return self._of_cavity if self.cavity is self.q else lines.seen(self.q, self.q, self.by_covariance)
 
 
 class OnHost(Sums):
@@ -74,20 +74,20 @@ class OnHost(Sums):
         likelihood, given = self.factor.likelihood, (rows.data, rows.weight, setting.power)
         if rows.sites is None:
             of_rows = lines.estimates if view.remembered else lines.estimates_with_scales
-            return of_rows(likelihood, view.q, view.without_site, *given)
-        return lines.own_estimates(likelihood, view.q, view.here, rows.sites, *given)
+            return of_rows(likelihood, view.q, view.of_cavity, *given)
+        return lines.own_estimates(likelihood, view.q, view.of_q, rows.sites, *given)
 
     @quiet
     def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
         likelihood, given = self.factor.likelihood, (rows.data, rows.weight, setting.power)
         if rows.sites is None:
-            return lines.terms(likelihood, view.q, view.without_site, view.here, *given)
-        return lines.own_terms(likelihood, view.q, view.here, rows.sites, *given)
+            return lines.terms(likelihood, view.q, view.of_cavity, view.of_q, *given)
+        return lines.own_terms(likelihood, view.q, view.of_q, rows.sites, *given)
 
     @quiet
     def errors(self, view: View, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
         given = rows.data, rows.weight, np.asarray(draws), setting.power
-        return lines.errors(self.factor.likelihood, view.without_site, view.here, *given)
+        return lines.errors(self.factor.likelihood, view.of_cavity, view.of_q, *given)
 
     def visits(
         self, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, setting: Setting

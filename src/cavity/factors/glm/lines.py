@@ -134,7 +134,7 @@ def terms_of(
     usable = xp.isfinite(value) & valid
     left_out = xp.sum(xp.where(usable | (weight == 0), 0.0, 1.0))
     total = xp.sum(weight * xp.where(usable, value, 0.0))
-    return Terms(expand(q, features, weight, site), total, left_out)
+    return Terms(expand(q, features, xp.where(usable, weight, 0.0), site), total, left_out)
 
 
 def errors(likelihood: Any, view: Seen, here: Seen, data: Any, weight: Any, draws: Any, power: float) -> Any:

@@ -47,7 +47,7 @@ class ConjugateMixture(Factor):
         return Product({"weights": site_of_weights(cavity["weights"], taken, power), "components": components})
 
     def _site(self, part: Any, datum: Any, taken: Array, left: Array, power: float) -> Any:
-        """That of a component which the datum tilts with probability `taken` and leaves alone with `left`."""
+        """The site of one component, which the datum tilts with probability `taken` and leaves alone with `left`."""
         asked = self.component.site(part, datum, power)
         if power == 0:
             return taken * asked

@@ -13,10 +13,11 @@ from cavity.factors.base import as_rows
 from cavity.factors.conjugate_likelihoods import gaussian_mean_precision
 from cavity.factors.mixtures.conjugate import ConjugateMixture, all_but, check_parts, log_mean_weights
 from cavity.factors.mixtures.matching import Matched, change_of_weights, parts_of
-from cavity.factors.mixtures.sums import InSums
+from cavity.factors.mixtures.sums import InSums, chunk_size
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
 from cavity.families.base import describe
-from cavity.inference.contract import Sums
+from cavity.inference.contract import CHUNK, Sums
+from cavity.inference.named import ALL
 from cavity.inference.traced import Traced
 
 
@@ -53,9 +54,12 @@ class GaussianMixture(ConjugateMixture):
         return (1 / power) * total if power else total
 
     def match(
-        self, cavity: Product, x: Array, power: float, parts: Any = None
+        self, cavity: Product, x: Array, power: float, parts: Any = None, near: Any = None
     ) -> tuple[Any, Array, Matched, Array, Array]:
-        """How each row changes components and weights; rows where ℓ_α is not finite are replaced by zeros."""
+        """How each row changes components and weights; rows where ℓ_α is not finite are replaced by zeros.
+
+        `parts` and `near` are what many rows need alike of the cavity's components and weights.
+        """
         parts = parts_of(cavity["components"]) if parts is None else parts
         concentration = jnp.asarray(cavity["weights"].concentration)
         s = parts.squares(x)
@@ -65,14 +69,15 @@ class GaussianMixture(ConjugateMixture):
         x, s, logs = (jnp.where(finite.reshape(-1, *[1] * (v.ndim - 1)), v, 0.0) for v in (x, s, logs))
         taken = jax.nn.softmax(logs)
         matched = parts.match(s, taken, all_but(taken), power)
-        return parts, x, matched, change_of_weights(concentration, taken, power), log_means
+        return parts, x, matched, change_of_weights(concentration, taken, power, near), log_means
 
     def _log_joints(self, q: Product, parts: Any, s: Array, power: float) -> Array:
         """ℓ_α(j) of every row, (n, J)."""
         return log_mean_weights(q["weights"].concentration, power) + parts.log_mean(s, power)
 
     def sums(self, prior: Any, data: Any, algorithm: Any) -> Sums:
-        return Traced(InSums(self), prior)
+        own = algorithm.n_sites == ALL  # sites of a row are many more numbers than its features
+        return Traced(InSums(self), prior, chunk=CHUNK if own else chunk_size(np.shape(data)[1]))
 
     def check(self, prior: Any, data: Any) -> np.ndarray:
         check_parts(prior)

@@ -5,6 +5,7 @@ scale. All matched parameters are functions of it, of the responsibility and of 
 they are written as differences from the cavity, and keep their digits however many data q has seen.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from cavity import linalg
 from cavity._pytree import pytree
 from cavity.factors.mixtures.conjugate import log_gamma_ratio
 from cavity.families import NormalGamma, NormalWishart
-from cavity.families.inverse import dirichlet_step, half_step
+from cavity.families.inverse import dirichlet_step, half_step, near_halves
 from cavity.families.stirling import log_minus_digamma, wishart_excess
 from cavity.families.wishart import mean_logdet
 from cavity.special import LOG_SQRT_2PI
@@ -39,12 +40,18 @@ class Wisharts:
     count: Array
     df: Array
     chol: Array  # of the inverse scale matrix R
+    near: Any = None  # interpolation of its matched degrees of freedom, for many rows
 
     @classmethod
     def of(cls, q: NormalWishart) -> "Wisharts":
         mean, count = q.mean, jnp.asarray(q.count)
         chol = linalg.cholesky(q.rate - count[..., None, None] * linalg.outer(mean))
         return cls(jnp.asarray(mean), count, jnp.asarray(q.df), chol)
+
+    def for_many(self) -> "Wisharts":
+        """What many rows need alike, found once."""
+        dim = self.mean.shape[-1]
+        return replace(self, near=near_halves(0.5 * (self.df - dim + 1), dim))
 
     def squares(self, x: Array) -> Array:
         """s = dᵀ R⁻¹ d of every row of x and component, (n, J)."""
@@ -78,7 +85,7 @@ class Wisharts:
         change += dim * (jnp.log1p(power * taken / self.df) - taken * jnp.log1p(power / self.df))
         half = 0.5 * (self.df - dim + 1)
         excess = wishart_excess(half + 0.5 * power, dim) - wishart_excess(half, dim)
-        shape = 2 * half_step(half, change + taken * excess, dim)
+        shape = 2 * half_step(half, change + taken * excess, dim, self.near)
         scale = (shape - power * taken) / across
         square = (1 + scale) * gain * seen / along + count * step**2
         return Matched(count * (tau * taken - self.count * spread / dim), count * step, square, shape, scale)
@@ -108,11 +115,16 @@ class Gammas:
     count: Array
     shape: Array
     rate: Array  # b
+    near: Any = None  # interpolation of its matched shape, for many rows
 
     @classmethod
     def of(cls, q: NormalGamma) -> "Gammas":
         mean, count = jnp.asarray(q.mean), jnp.asarray(q.count)
         return cls(mean, count, jnp.asarray(q.shape), q.rate - 0.5 * count * jnp.sum(mean**2, axis=-1))
+
+    def for_many(self) -> "Gammas":
+        """What many rows need alike, found once."""
+        return replace(self, near=near_halves(self.shape, 1))
 
     def squares(self, x: Array) -> Array:
         """s = ‖d‖²/2b of every row of x and precision, (n, J) or (n, J, D)."""
@@ -146,7 +158,7 @@ class Gammas:
         ratio = jnp.log1p(more / self.shape) - jnp.log1p(gain * s)
         excess = log_minus_digamma(self.shape + more) - log_minus_digamma(self.shape)
         change = jnp.log1p(taken * jnp.expm1(ratio)) - taken * ratio + taken * excess
-        shape = half_step(self.shape, change, 1)
+        shape = half_step(self.shape, change, 1, self.near)
         scale = self.rate * (shape - self.shape * taken * jnp.expm1(ratio)) / along
         return Matched(count * (tau * taken - self.count * spread / dim), count * step, count * step**2, shape, scale)
 
@@ -172,10 +184,10 @@ def parts_of(components: Any) -> Any:
     return Wisharts.of(components) if isinstance(components, NormalWishart) else Gammas.of(components)
 
 
-def change_of_weights(concentration: Array, taken: Array, power: float) -> Array:
+def change_of_weights(concentration: Array, taken: Array, power: float, near: Any = None) -> Array:
     """What matching E[log π] adds to the concentrations, for each row of responsibilities."""
     if power == 0 or len(concentration) == 1:
         return taken * (power or 1)
     total = jnp.sum(concentration)
     rise = lambda a: jnp.log1p(power / a) - (log_minus_digamma(a + power) - log_minus_digamma(a))  # ψ(a + α) − ψ(a)
-    return dirichlet_step(concentration, taken * rise(concentration) - rise(total))
+    return dirichlet_step(concentration, taken * rise(concentration) - rise(total), near)

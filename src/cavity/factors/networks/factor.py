@@ -9,7 +9,6 @@ by 1/√(n_in + 1), so that weights of size one are natural at any width, and an
 weights are in one row, layer after layer, each as (n_in + 1, n_out) with the bias last.
 """
 
-from dataclasses import field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from cavity.factors.base import Factor, as_rows
 from cavity.factors.glm.likelihoods import Probit
 from cavity.factors.networks import gamma_noise, unit_covariances, varying_noise
 from cavity.factors.networks.activations import ACTIVATIONS
+from cavity.factors.networks.architecture import Architecture
 from cavity.factors.networks.weight_prior import LEAST_SHARE
 from cavity.families import DiagonalGaussian, Gamma, Product
 from cavity.families.base import describe
@@ -40,18 +40,11 @@ class Outputs(NamedTuple):
 
 
 @pytree
-class Network(Factor):
+class Network(Architecture, Factor):
     """Data are (X, y). q has "weights", "noise", and "precision", that of the weights' prior, where it is unknown.
 
     There is no "noise" where y are labels.
     """
-
-    sizes: tuple[int, ...] = field(metadata={"static": True})
-    activation: str = field(metadata={"static": True})
-    site_dtype: str = field(default="float64", metadata={"static": True})  # of sites of the data's own
-    site_directory: str | None = field(default=None, metadata={"static": True})  # where they are kept in a file
-    unit_covariances: bool = field(default=False, metadata={"static": True})  # whether they are carried with variances
-    labels: bool = field(default=False, metadata={"static": True})  # whether y are ±1
 
     def prior(self, shape: float = 6.0, rate: float = 6.0, weight_variance: float | None = None) -> Product:
         """N(0, 1/λ) for every weight, with Gamma(shape, rate) for λ and for the precision of the noise.
@@ -67,17 +60,6 @@ class Network(Factor):
         weights, gamma = DiagonalGaussian(zeros, zeros + 1 / variance), Gamma(*as_numbers(shape, rate))
         parts = {"weights": weights} if self.labels else {"weights": weights, "noise": gamma}
         return Product(parts if weight_variance is not None else {**parts, "precision": gamma})
-
-    @property
-    def n_weights(self) -> int:
-        return sum((a + 1) * b for a, b in pairwise(self.sizes))
-
-    @property
-    def of_first_output(self) -> np.ndarray:
-        """Which of the weights a network with the first output alone has: not those that tell the noise."""
-        n_in, n_out = self.sizes[-2] + 1, self.sizes[-1]
-        below = self.n_weights - n_in * n_out
-        return np.concatenate([np.arange(below), below + n_out * np.arange(n_in)])
 
     def layers(self, row: Any) -> list[Any]:
         """Anything in one row for all weights, as a matrix (n_in + 1, n_out) for each layer."""
@@ -103,11 +85,6 @@ class Network(Factor):
             z, c = unit_covariances.activate(self.activation, z, c) if number else (z, c)
             z, c = unit_covariances.through(layer[0], layer[1], z, c)
         return Outputs(z, jnp.diagonal(c), c[0, -1] if len(z) == 2 else 0.0)
-
-    @property
-    def units_are_independent(self) -> bool:
-        """Whether moments are those of independent units: carried so, or one output above one hidden layer."""
-        return not self.unit_covariances or (len(self.sizes) <= 3 and self.sizes[-1] == 1)
 
     def log_mean(self, q: Product, datum: Any, power: float) -> Array:
         output = self.output(q["weights"].mean, q["weights"].variance, datum[0])
@@ -210,7 +187,7 @@ class Network(Factor):
                 )
 
     def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
-        from cavity.factors.networks.sums import OfNetwork  # which imports Numba, if it is there
+        from cavity.factors.networks.sums import OfNetwork  # which imports Numba where it is installed: half a second
 
         return OfNetwork(self, prior, algorithm)
 

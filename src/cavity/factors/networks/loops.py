@@ -5,11 +5,12 @@ hold it.
 """
 
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
 
+from cavity.factors.networks.architecture import Architecture
 from cavity.factors.networks.weight_prior import Refined
 from cavity.families import DiagonalGaussian, Gamma, Product
 from cavity.inference.contract import Rows
@@ -26,25 +27,32 @@ try:
 except ImportError:  # Numba is an extra
     steps = batches = noises = prior_loop = None  # type: ignore[assignment]
 
-Network: TypeAlias = Any  # the factor, whose module imports this one
 NO_NOISE = np.array([2.0, 1.0])  # in the place of a Gamma where targets are labels: loops leave it alone
 
 
-def has_loops(factor: Network, algorithm: Algorithm) -> bool:
-    """Whether there are compiled loops for rows that weigh one and, with sites of their own, steps of size one."""
+def has_loops(factor: Architecture, algorithm: Algorithm) -> bool:
+    """Whether there are compiled loops for rows that weigh one and, with sites of their own, steps of size one.
+
+    Loops see one batch after the other: there are none for rows of several sites that are judged from one q.
+    """
     known = steps is not None and factor.activation == "relu" and factor.units_are_independent
-    single = algorithm.batch_size == 1 and algorithm.rate in (None, 1)
-    return known and algorithm.power == 1 and (algorithm.n_sites != ALL or single)
+    if not known or algorithm.power != 1:
+        return False
+    if algorithm.n_sites == ALL:
+        return algorithm.batch_size == 1 and algorithm.rate in (None, 1)
+    return algorithm.batch_size is not None or algorithm.n_sites in (0, 1)
 
 
 def visits(
-    factor: Network, settles: bool, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray
+    factor: Architecture, settles: bool, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray
 ) -> tuple[State, Info] | None:
     """The batches of a plan in their order; None where loops do not know them."""
     own, whole = rows.sites is not None, bool(np.all(rates == 1) and np.all(rows.weight == 1))
     single = plan.rows.shape[1] == 1 and whole
     if own:
         return with_own_sites(factor, state, rows, plan) if single else None
+    if np.any(counts < 1):  # less than a whole site is there to be taken out
+        return None
     kept = int(np.max(plan.slot)) < len(counts)
     if single and not kept:
         return without_sites(factor, state, rows, plan)
@@ -53,14 +61,14 @@ def visits(
     return in_batches(factor, state, rows, plan, rates, counts)
 
 
-def without_sites(factor: Network, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
+def without_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
     """Steps of size one, a row each, of which no site is kept."""
     q = moments_of(state.q)
     score = steps.without_sites(layers_of(factor), plan.rows[:, 0], data_of(rows), q, room_of(factor))
     return state._replace(q=with_moments(state.q, q)), Info(0, 0, np.nan, score)
 
 
-def with_implied_sites(factor: Network, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
+def with_implied_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
     """Steps of size one, a row each; the site that all rows share is formed at the end."""
     q, prior, weights = moments_of(state.q), state.prior, state.prior["weights"]
     base = Prior(weights.shift if np.any(weights.shift) else None, weights.precision, noise_of(prior))
@@ -71,7 +79,7 @@ def with_implied_sites(factor: Network, state: State, rows: Rows, plan: Plan) ->
     return state._replace(q=after, sites=site), Info(0, 0, np.nan, score)
 
 
-def with_own_sites(factor: Network, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
+def with_own_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
     """Steps of size one, a row each, whose sites change in place: there may be no room for others."""
     q, site_noise, stack = moments_of(state.q), site_noise_of(state.q, rows.sites), rows.sites
     sites, free = Sites(stack["weights"].shift, stack["weights"].precision, site_noise), np.ones(factor.n_weights)
@@ -84,7 +92,7 @@ def with_own_sites(factor: Network, state: State, rows: Rows, plan: Plan) -> tup
 
 
 def in_batches(
-    factor: Network, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray
+    factor: Architecture, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray
 ) -> tuple[State, Info]:
     """Batches of rows that share a site."""
     q = Sites(*copies(state.q["weights"]), noise_of(state.q))
@@ -149,21 +157,21 @@ def site_noise_of(q: Product, sites: Product) -> np.ndarray:
 def data_of(rows: Rows) -> "Data":
     """The data, and what each row weighs."""
     X, y = rows.data
-    return Data(X, y, rows.weight)
+    return Data(X, y, np.ascontiguousarray(rows.weight))  # loops are compiled for the layout of arrays
 
 
-def layers_of(factor: Network) -> "Layers":
+def layers_of(factor: Architecture) -> "Layers":
     """Widths, where each layer's weights begin, and what loops do with the outputs."""
     counts = [(a + 1) * b for a, b in pairwise(factor.sizes)]
     output = noises.LABELS if factor.labels else noises.CHANGING if factor.sizes[-1] == 2 else noises.CONSTANT
     return Layers(np.array(factor.sizes), np.cumsum([0, *counts]), output)
 
 
-def room_of(factor: Network, *width: int) -> np.ndarray:
+def room_of(factor: Architecture, *width: int) -> np.ndarray:
     """Room for the signals of a row, or of as many as `width` says."""
     return np.zeros((len(Signals._fields), len(factor.sizes) - 1, max(factor.sizes) + 1, *width))
 
 
-def columns_of(factor: Network, batch_size: int) -> np.ndarray:
+def columns_of(factor: Architecture, batch_size: int) -> np.ndarray:
     """Room for the signals of the rows of a batch, by fours; of a large one, of a part."""
     return room_of(factor, min(4 * -(-batch_size // 4), batches.WIDEST))

@@ -8,13 +8,14 @@ those of any other factor; tests hold the two equal.
 """
 
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from cavity._precision import to_numpy
 from cavity.factors.networks import loops
+from cavity.factors.networks.architecture import Architecture
 from cavity.factors.networks.site_storage import allocate
 from cavity.factors.networks.weight_prior import Refined, refine
 from cavity.families import DiagonalGaussian, Gamma, Product
@@ -25,7 +26,6 @@ from cavity.inference.pull import Each
 from cavity.inference.traced import Traced
 from cavity.inference.update import Info, State
 
-Network: TypeAlias = Any  # the factor, whose module imports this one
 NO_EVIDENCE = "a network has no log Z; its scores are in Result.history.score."
 
 
@@ -41,7 +41,7 @@ class OfNetwork(Traced):
 
     scores = True
 
-    def __init__(self, factor: Network, prior: Product, algorithm: Algorithm) -> None:
+    def __init__(self, factor: Architecture, prior: Product, algorithm: Algorithm) -> None:
         super().__init__(Each(factor), prior)
         self.factor, self.algorithm = factor, algorithm
         self.in_batches_only = algorithm.n_sites != ALL and loops.has_loops(factor, algorithm)
@@ -62,8 +62,8 @@ class OfNetwork(Traced):
         filed = jax.tree.map(np.zeros_like, sites)
         return State(q, sites, filed, np.zeros(len(slots.counts)), prior, inner)
 
-    def taken_over(self, state: State, sites: Any) -> State:
-        """A state with other sites, in the place where there is room for them."""
+    def with_sites(self, state: State, sites: Any) -> State:
+        """A state with other sites, copied to where there is room for them."""
         jax.tree.map(np.copyto, state.sites, sites)
         return state
 
@@ -92,11 +92,11 @@ class OfNetwork(Traced):
         # how many epochs of ADF are right is a question of rows left out
         return Report(np.array(state.inner.scores), None, repeats=True)
 
-    def with_factor(self, factor: Network) -> "OfNetwork":
+    def with_factor(self, factor: Architecture) -> "OfNetwork":
         return OfNetwork(factor, self.prior, self.algorithm)
 
 
-def beginning(factor: Network, prior: Product, seed: int) -> Product:
+def beginning(factor: Architecture, prior: Product, seed: int) -> Product:
     """The prior with means of the weights drawn from N(0, 1/(n_in + 1)), where they are all alike in it."""
     if np.ptp(prior["weights"].shift) > 0:
         return prior

@@ -13,13 +13,13 @@ from cavity.quadrature.kernel import map_arrays
 DIFFERENCE = 1e-4  # relative to 1 + |a|: good enough to place nodes with
 
 
-@functools.lru_cache(maxsize=256)
-def on_host(name: str, function: Callable[..., Any]) -> "OnHost":
+@functools.lru_cache(maxsize=16)  # a function may hold arrays of its own, which live as long as it is remembered
+def on_host(name: str, function: Callable[..., Any]) -> "UserFunction":
     """What is known of a user's function, remembered from call to call."""
-    return OnHost(name, function)
+    return UserFunction(name, function)
 
 
-class OnHost:
+class UserFunction:
     """A user's function of (y, a), or of y alone, where y is an array or a nest of tuples of arrays."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
@@ -31,13 +31,22 @@ class OnHost:
     def takes_arrays(self, *args: Any) -> bool:
         """Whether it is a NumPy function that acts elementwise, by trying it on a few numbers of each argument."""
         if self._takes_arrays is None:
-            few = map_arrays(lambda part: np.resize(np.asarray(part, np.float64), PROBE), args)
+            few = map_arrays(lambda part: np.resize(np.asarray(part, np.float64), PROBE) * UNLIKE, args[-1:])
+            few = (*map_arrays(lambda part: np.resize(np.asarray(part, np.float64), PROBE), args[:-1]), *few)
+            one = map_arrays(lambda part: part[:1, :1], few)
             try:
                 with np.errstate(all="ignore"), double_precision():
-                    value = self.function(*few)
+                    value, first = self.function(*few), self.function(*one)
             except Exception:  # of whatever kind: tracing it will say what is wrong
-                value = None
-            self._takes_arrays = isinstance(value, np.ndarray) and value.shape == PROBE
+                value = first = None
+            shaped = isinstance(value, np.ndarray) and value.shape == PROBE
+            if shaped and not np.allclose(value[0, 0], first, rtol=1e-9, atol=1e-9, equal_nan=True):
+                raise ValueError(
+                    f"{self.name} must act on each observation and activation by itself: one pair of numbers has the "
+                    f"value {np.ravel(first)[0]:.6g} alone and {value[0, 0]:.6g} beside others. Leave out sums and "
+                    "means over its arguments."
+                )
+            self._takes_arrays = shaped
         return self._takes_arrays
 
     def can_be_traced(self, *args: Any) -> bool:
@@ -54,7 +63,7 @@ class OnHost:
         return self._traceable
 
     def values(self, *args: Any) -> np.ndarray:
-        """Its values, in the shape of its last argument."""
+        """Values of the user's function, in the shape of its last argument."""
         shape = np.shape(first_array(args[-1]))
         if self.takes_arrays(*args):
             value = self.function(*map_arrays(lambda part: np.broadcast_to(part, shape), args))
@@ -92,3 +101,4 @@ def double_precision() -> contextlib.AbstractContextManager[Any]:
 
 
 PROBE = (2, 3)
+UNLIKE = np.array([[1.0, 1.25, 0.5], [0.75, 1.5, 0.25]])  # so that no two activations are alike
