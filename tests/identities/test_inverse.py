@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 
 from cavity.families import Gamma
-from cavity.families.inverse import (
+from cavity.families.concentrations import (
     _dirichlet_near,
     _dirichlet_newton,
     dirichlet_concentration,
     dirichlet_step,
-    gamma_shape,
-    half_step,
-    wishart_df,
-    wishart_half,
 )
+from cavity.families.inverse import gamma_shape, half_step, wishart_df, wishart_half
 
 GRID = np.geomspace(1e-6, 1e8, 43)
 EPS = np.finfo(float).eps

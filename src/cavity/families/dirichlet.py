@@ -10,7 +10,7 @@ from jax.scipy.special import gammaln, xlog1py, xlogy
 
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, check_alike, family, total_of_logs
-from cavity.families.inverse import dirichlet_concentration
+from cavity.families.concentrations import dirichlet_concentration
 from cavity.families.stirling import gap, log_minus_digamma, stirling_bregman
 
 OFF_SIMPLEX = 1e-6  # how far from one a point may sum: what single precision leaves of many categories

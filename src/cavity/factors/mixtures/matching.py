@@ -15,7 +15,8 @@ from cavity import linalg
 from cavity._pytree import pytree
 from cavity.factors.mixtures.conjugate import log_gamma_ratio
 from cavity.families import NormalGamma, NormalWishart
-from cavity.families.inverse import dirichlet_step, half_step, near_halves
+from cavity.families.concentrations import dirichlet_step
+from cavity.families.inverse import half_step, near_halves
 from cavity.families.stirling import log_minus_digamma, wishart_excess
 from cavity.families.wishart import mean_logdet
 from cavity.special import LOG_SQRT_2PI

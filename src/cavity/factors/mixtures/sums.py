@@ -11,7 +11,7 @@ from cavity.factors.mixtures import evidence
 from cavity.factors.mixtures.matching import parts_of
 from cavity.families import Product
 from cavity.families.base import dot
-from cavity.families.inverse import near_concentrations
+from cavity.families.concentrations import near_concentrations
 from cavity.inference.blocks import over_blocks
 from cavity.inference.contract import CHUNK, Found, Terms
 from cavity.inference.pull import Each, all_finite, select
