@@ -9,8 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 from cavity import _tree as tree
 from cavity.diagnostics.importance import importance_check
 from cavity.diagnostics.second_order import correction, tilted_cumulants
-from cavity.estimators.linear.base import Function, LinearEstimator, with_ones
+from cavity.estimators.linear.base import LinearEstimator
 from cavity.estimators.linear.leave_one_out import own_cavities
+from cavity.estimators.linear.state import Function
 
 DRAWS_AT_ONCE = 256
 MOST_ROWS = 4000  # in the pairs of the second-order term; of more, so many are drawn
@@ -47,14 +48,13 @@ def check_posterior(
     True
     """
     check_is_fitted(model)
-    if model._n_chunks > 1:
+    if model._state.n_chunks > 1:
         raise ValueError("model must have been fitted at once: the rows of earlier chunks are not in X.")
-    X, targets, weight = model._as_fitted(X, y, **fit_arguments)
-    design = with_ones(X) if model.fit_intercept else X
+    design, targets, weight = model._as_fitted(X, y, **fit_arguments)
     rng = check_random_state(random_state)
     checks = [
         _check(model, function, design, target, weight, n_draws, rng)
-        for function, target in zip(model._functions, targets, strict=True)
+        for function, target in zip(model._state.functions, targets, strict=True)
     ]
     return checks if len(checks) > 1 else checks[0]
 
@@ -68,9 +68,9 @@ def _check(
     n_draws: int,
     rng: np.random.RandomState,
 ) -> PosteriorCheck:
-    likelihood = model._factor(function.hyper.noise).likelihood
-    prior = model._coefficients.prior(function.hyper.variance)
-    posterior = prior + function.from_data
+    state = model._state
+    likelihood = model._noise.factor(function.hyper.noise).likelihood
+    prior, posterior = state.prior(function.hyper.variance), function.posterior
     root = np.linalg.cholesky(posterior.covariance)
     draws = np.asarray(posterior.mean) + rng.standard_normal((n_draws, len(root))) @ root.T
     log_joint = np.empty(n_draws)
@@ -78,6 +78,7 @@ def _check(
         part = draws[start : start + DRAWS_AT_ONCE]
         log_lik = _log_lik(likelihood, target, np.asarray((design @ part.T).T))
         log_joint[start : start + DRAWS_AT_ONCE] = log_lik @ weight + prior.log_prob(part)
+    log_joint -= weight.sum() * np.log(state.units.spread)  # a density of targets in the user's units
     weights = importance_check(log_joint - posterior.log_prob(draws))
     share = weights.effective_size / n_draws
     return PosteriorCheck(

@@ -62,7 +62,8 @@ def plot_coefficients(
     axes.axvline(0, color="0.8", zorder=0)
     axes.set_yticks(np.arange(len(names)), names)
     axes.invert_yaxis()
-    unit = " per sd of the feature" if all(model.standardize for model in by_name(models).values()) else ""
+    standardised = all(model._state.settings.standardize for model in by_name(models).values())
+    unit = " per sd of the feature" if standardised else ""
     axes.set(xlabel=f"coefficient{unit}, mean and {level:.0%} interval")
     return finish(axes)
 
@@ -70,7 +71,9 @@ def plot_coefficients(
 def in_comparable_units(model: Any, level: float, intercept: bool) -> Any:
     """The summary, times the scale by which the model standardises each feature; the intercept only where wanted."""
     table = model.summary(level)
-    scale = np.append(model._coefficients.scale, [1.0] if model.fit_intercept else [])
+    state = model._state
+    scale = state.units.scale if state.settings.standardize else np.ones_like(state.units.scale)
+    scale = np.append(scale, [1.0] * state.units.intercept)
     table = table.mul(np.tile(scale, len(table) // len(scale)), axis=0)
     kept = np.tile(np.arange(len(scale)) < model.n_features_in_, len(table) // len(scale))
     return table if intercept else table[kept]

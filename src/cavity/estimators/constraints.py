@@ -29,6 +29,12 @@ def positive_or_auto(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive number or 'auto'; got {value!r}.")
 
 
+def positive_auto_or_none(name: str, value: Any) -> None:
+    """A positive finite number, "auto", or None."""
+    if value is not None:
+        positive_or_auto(name, value)
+
+
 def above_one(name: str, value: Any) -> None:
     """A finite number above one."""
     if not (is_number(value) and 1 < value < np.inf):

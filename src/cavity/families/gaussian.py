@@ -75,6 +75,11 @@ class Gaussian(ExpFamily):
             object.__setattr__(self, "_reads", known)
         return known
 
+    def read_by(self, reads: Reads) -> Self:
+        """This Gaussian, whose mean, covariance and factor are known by other means than its precision."""
+        object.__setattr__(self, "_reads", reads)
+        return self
+
     @property
     @in_float64
     def variance(self) -> Array:
@@ -175,7 +180,7 @@ class Gaussian(ExpFamily):
 
     @in_float64
     def draws(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        root = linalg.inverse_transpose(linalg.cholesky(self.precision))  # L⁻ᵀ z has the covariance Λ⁻¹
+        root = linalg.inverse_transpose(self.reads().chol)  # L⁻ᵀ z has the covariance Λ⁻¹
         return self.mean + times(root, rng.standard_normal((*shape, *self.shift.shape)))
 
 

@@ -1,10 +1,9 @@
 """What the Bayesian linear models share: coefficients with a Gaussian posterior, learned at once or in chunks."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
-from scipy import sparse, stats
+from scipy import stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -12,26 +11,12 @@ from cavity._checks import is_integer, is_number
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import choose
 from cavity.estimators.base import Estimator
-from cavity.estimators.linear.coefficients import Coefficients
-from cavity.estimators.linear.learning import Hyper, Learned, Noise, Task, learn
+from cavity.estimators.linear.learning import Free, Hyper, Task, learn
+from cavity.estimators.linear.noise import Noise
+from cavity.estimators.linear.state import Function, Seen, Settings, State, is_centred
+from cavity.estimators.linear.targets import Targets
 from cavity.estimators.parameters import estimator, parameter
-from cavity.families import Gaussian
-from cavity.inference.result import History
-
-LARGEST_NOISE = 10.0  # in the logarithm, above the first guess
-
-
-class Function(NamedTuple):
-    """One linear function of the features, as far as it is known."""
-
-    posterior: Gaussian
-    from_data: Gaussian  # what all data so far have added to the prior
-    hyper: Hyper
-    information: float  # of all data so far, about the logarithm of the noise
-    log_evidence: float
-    converged: bool
-    n_skipped: int
-    history: History
+from cavity.estimators.units import Moments
 
 
 @estimator
@@ -45,10 +30,12 @@ class LinearEstimator(Estimator):
         default="auto",
     )
     prior_variance: Any = parameter(
-        'float or "auto"',
-        'Variance of every coefficient before any data; "auto" learns it by the evidence, for each of several classes.',
-        constraints.positive_or_auto,
-        default=1.0,
+        'float, "auto" or None',
+        "Variance of every coefficient before any data, for features and target in the units that `standardize` says; "
+        '"auto" learns it by the evidence, for each of several classes. None is "auto" with standardize=True, and 1 '
+        "without.",
+        constraints.positive_auto_or_none,
+        default=None,
     )
     feature_groups: Any = parameter(
         "array-like of shape (n_features,)",
@@ -57,13 +44,18 @@ class LinearEstimator(Estimator):
     )
     fit_intercept: bool = parameter("bool", "Whether there is an intercept.", constraints.flag, default=True)
     intercept_variance: float = parameter(
-        "float", "Prior variance of the intercept.", constraints.positive, default=100.0
+        "float",
+        "Prior variance of the intercept: with standardize=True of the function where all features have their mean, "
+        "around the mean of the target.",
+        constraints.positive,
+        default=100.0,
     )
     standardize: bool = parameter(
         "bool",
-        "Whether the prior is meant for standardised features. The posterior is in the units of the given ones anyway.",
+        "Whether priors are meant for features, and real targets, of mean zero and standard deviation one, whatever "
+        "their units; or for those given. The posterior is in the units of the given ones either way.",
         constraints.flag,
-        default=False,
+        default=True,
     )
     batch_size: int | None = parameter(
         "int or None", "Rows that are visited at once.", constraints.positive_integer_or_none, default=None
@@ -92,20 +84,9 @@ class LinearEstimator(Estimator):
 
     # -- what a model says of itself -----------------------------------------------------------------------------
 
-    _noise_name: ClassVar[str | None] = None  # the parameter that may be "auto" and is learned from the evidence
-    _least_noise: ClassVar[float] = 1e-6  # of the first guess: data that can be fitted exactly would have none at all
-
-    def _factor(self, noise: Any) -> Any:
-        """The likelihood factor."""
-        raise NotImplementedError
-
-    def _information_per_row(self) -> float:
-        """Fisher's, about the logarithm of the noise."""
-        return 0.0
-
-    def _first_noise(self, y: np.ndarray, weight: np.ndarray) -> float:
-        """Where the search for the noise begins."""
-        raise NotImplementedError
+    _noise: ClassVar[Noise]  # its likelihood
+    _usual: ClassVar[float]  # standard deviation that a function of standardised features has before any data
+    _widest: ClassVar[float] = 1.0  # times as wide the search for it begins
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -114,7 +95,10 @@ class LinearEstimator(Estimator):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=numeric, ensure_min_samples=1
         )
-        return X, y, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if first and not np.any(weight > 0):
+            raise ValueError("sample_weight must be positive for at least one row; got none.")
+        return X, y, weight
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -123,100 +107,102 @@ class LinearEstimator(Estimator):
                 f"feature_groups must have one label per feature, {self.n_features_in_}; got shape "
                 f"{np.shape(self.feature_groups)}."
             )
-        if self.feature_groups is not None and not isinstance(self.prior_variance, str):
+        if self.feature_groups is not None and not self._learns_variance():
             raise ValueError(
                 "feature_groups is for prior_variance='auto', which learns a variance for each group; got "
-                f"prior_variance={self.prior_variance!r}."
+                f"prior_variance={self.prior_variance!r} and standardize={self.standardize!r}."
             )
 
-    def _learn(
-        self, X: Any, targets: list[Any], y: np.ndarray, weight: np.ndarray, functions: list[Function] | None
-    ) -> None:
-        """Learn one linear function per target; `functions` are what earlier data said of them."""
+    def _learns_variance(self) -> bool:
+        return isinstance(self.prior_variance, str) or (self.prior_variance is None and self.standardize)
+
+    def _learn(self, X: Any, targets: list[Any], seen: Targets, weight: np.ndarray, first: bool) -> None:
+        """Learn one linear function per target, from the first rows or from further ones."""
         self._check_parameters()
-        if functions is None:
-            intercept = float(self.intercept_variance) if self.fit_intercept else None
-            self._coefficients = Coefficients.of(X, weight, self.standardize, self.feature_groups, intercept)
-        design = with_ones(X) if self.fit_intercept else X
-        before: list[Function | None] = [None] * len(targets) if functions is None else list(functions)
-        self._functions = [
-            self._learn_function(design, target, y, weight, known)
-            for target, known in zip(targets, before, strict=True)
+        groups = None if self.feature_groups is None else tuple(np.asarray(self.feature_groups).tolist())
+        settings = Settings(bool(self.standardize), bool(self.fit_intercept), groups)
+        known: State | None = None if first else self._state
+        all_seen = Seen(Moments.of(X, weight), seen)
+        if known is not None:
+            known.settings.check_same(settings)
+            all_seen = all_seen.after(known.seen, 1 - self.forgetting)
+        units = all_seen.units(settings.fit_intercept, is_centred(X))
+        prior = all_seen.prior(settings, units, float(self.intercept_variance), self._usual)
+        state = State(settings, all_seen, units, prior, (), 1 if known is None else known.n_chunks + 1)
+        before: list[Function | None] = [None] * len(targets)
+        if known is not None:
+            before = [function.in_units(known.units, units, self._noise) for function in known.functions]
+        design = units.design(X)
+        functions = [
+            self._learn_function(state, (design, self._in_units(state, target)), weight, function)
+            for target, function in zip(targets, before, strict=True)
         ]
-        self._n_chunks: int = 1 if functions is None else self._n_chunks + 1
+        self._state: State = state.with_functions(functions)
         self._publish()
 
+    def _in_units(self, state: State, target: Any) -> Any:
+        """A target in the units of learning."""
+        return state.units.target(target)
+
     def _as_fitted(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, list[Any], np.ndarray]:
-        """Rows as learning saw them, from what was given to `fit`: features, one target per function, and weights."""
+        """Rows as learning saw them, from what was given to `fit`: design, one target per function, and weights."""
         X, y, weight = self._check_data(X, y, sample_weight, first=False)
-        return X, [y], weight
+        return self._state.units.design(X), [self._in_units(self._state, y)], weight
 
-    def _learn_function(
-        self, design: Any, target: Any, y: np.ndarray, weight: np.ndarray, known: Function | None
-    ) -> Function:
-        given = getattr(self, self._noise_name) if self._noise_name else None
-        learn_noise, learn_variance = isinstance(given, str), isinstance(self.prior_variance, str)
-        keep = 1 - self.forgetting
-        if known is None:
-            noise = given
-            if learn_noise:
-                noise = self._first_noise(y, weight)
-                self._noise_bounds = np.log(noise) + np.log(self._least_noise), np.log(noise) + LARGEST_NOISE
-            start = Hyper(np.full(self._coefficients.n_groups, 1.0 if learn_variance else self.prior_variance), noise)
-            before, noise_before, evidence = None, None, 0.0
-        else:
-            start, before, evidence = known.hyper, keep * known.from_data, known.log_evidence
-            noise_before = Noise(np.log(start.noise), keep * known.information) if learn_noise else None
-        task = Task(
-            self._factor,
-            (design, target),
-            weight,
-            self._coefficients,
-            before,
-            noise_before,
-            self._information_per_row() * float(weight.sum()),
-            getattr(self, "_noise_bounds", (0.0, 0.0)),
-            choose(self.algorithm, design, self.batch_size),
-            {
-                "max_sweeps": self.max_sweeps,
-                "tol": self.tol,
-                "seed": int(check_random_state(self.random_state).randint(2**31)),
-            },
-        )
-        learned = learn(task, start, learn_variance, learn_noise)
-        earlier = 0.0 if noise_before is None else noise_before.information
-        return self._function(learned, evidence, earlier + task.noise_information)
-
-    def _function(self, learned: Learned, evidence: float, information: float) -> Function:
-        result = learned.result
+    def _learn_function(self, state: State, data: Any, weight: np.ndarray, known: Function | None) -> Function:
+        free, start = self._begin(state, known)
+        earlier = None if known is None else known.earlier(1 - self.forgetting)
+        options = {
+            "max_sweeps": self.max_sweeps,
+            "tol": self.tol,
+            "seed": int(check_random_state(self.random_state).randint(2**31)),
+        }
+        algorithm = choose(self.algorithm, data[0], self.batch_size)
+        hyper, result = learn(Task(self._noise, data, weight, state.prior, earlier, free, algorithm, options), start)
+        information = weight.sum() * np.where(np.outer(free.noise, free.noise), self._noise.information(hyper.noise), 0)
         return Function(
-            posterior=learned.posterior,
-            from_data=result.posterior - self._coefficients.prior(learned.hyper.variance),
-            hyper=learned.hyper,
-            information=information,
-            log_evidence=evidence + result.log_evidence,
+            posterior=result.posterior,
+            from_data=result.posterior - state.prior(hyper.variance),
+            hyper=hyper,
+            information=information if earlier is None else earlier.information + information,
+            log_evidence=(0.0 if known is None else known.log_evidence)
+            + result.log_evidence
+            - float(weight.sum() * np.log(state.units.spread)),  # a density of targets in the user's units
             converged=result.converged,
             n_skipped=result.n_skipped,
             history=result.history,
         )
 
+    def _begin(self, state: State, known: Function | None) -> tuple[Free, Hyper]:
+        """What is to be learned, as parameters say now; and where it begins, or is."""
+        given = [getattr(self, name) for name in self._noise.names]
+        free = Free(self._learns_variance(), np.array([isinstance(value, str) for value in given], dtype=bool))
+        noise = np.array(self._noise.first if known is None else known.hyper.noise, dtype=float)
+        numbers = np.array([1.0 if isinstance(value, str) else value for value in given])
+        noise = np.where(free.noise, noise, self._noise.in_units(numbers, state.units.spread))
+        if not free.variance:
+            number = 1.0 if self.prior_variance is None else float(self.prior_variance)
+            return free, Hyper(np.full(state.prior.n_groups, number), noise)
+        start = state.prior.usual_variance * self._widest**2 if known is None else known.hyper.variance
+        return free, Hyper(start, noise)
+
     def _publish(self) -> None:
         """The fitted attributes: of one function as they are, of several stacked or in a list."""
-        functions, several = self._functions, len(self._functions) > 1
+        state = self._state
+        functions, several = state.functions, len(state.functions) > 1
         all_of = lambda name: [getattr(function, name) for function in functions]
-        stack = lambda values: np.stack(values) if several else values[0]
-        self.posterior_ = Gaussian(
-            stack([function.posterior.shift for function in functions]),
-            stack([function.posterior.precision for function in functions]),
-        )
+        self.posterior_ = state.units.to_given().density(state.posterior())
         self.converged_ = all(all_of("converged"))
         self.n_skipped_ = sum(all_of("n_skipped"))
         self.log_evidence_ = sum(all_of("log_evidence"))
         self.history_ = all_of("history") if several else functions[0].history
-        variance = stack([function.hyper.variance for function in functions])
+        variance = np.stack([function.hyper.variance for function in functions])
+        variance = variance if several else variance[0]
         self.prior_variance_ = variance if self.feature_groups is not None else variance[..., 0][()]
-        if self._noise_name:
-            setattr(self, f"{self._noise_name}_", functions[0].hyper.noise)
+        learned = self._noise.in_units(functions[0].hyper.noise, 1 / state.units.spread)
+        for name, value in zip(self._noise.names, learned, strict=True):
+            given = getattr(self, name)
+            setattr(self, f"{name}_", float(value if isinstance(given, str) else given))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -239,16 +225,18 @@ class LinearEstimator(Estimator):
     def intercept_(self) -> Any:
         """Posterior mean of the intercept; zero if there is none."""
         check_is_fitted(self)
-        if not self.fit_intercept:
+        if not self._state.units.intercept:
             return np.zeros(self.posterior_.mean.shape[:-1])
         return self.posterior_.mean[..., -1]
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
-        return [*names, "intercept"] if self.fit_intercept else list(names)
+        return [*names, "intercept"] if self._state.units.intercept else list(names)
 
-    def summary(self, level: float = 0.9) -> pd.DataFrame:
-        """Mean, standard deviation and central credible interval of every coefficient."""
+    def summary(self, level: float = 0.9) -> Any:
+        """Mean, standard deviation and central credible interval of every coefficient, as a DataFrame of pandas."""
+        import pandas as pd
+
         check_is_fitted(self)
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level must lie strictly between 0 and 1; got {level=}.")
@@ -265,12 +253,7 @@ class LinearEstimator(Estimator):
         check_is_fitted(self)
         if not (is_integer(n_samples) and n_samples >= 1):
             raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
-        noise = check_random_state(random_state).standard_normal((n_samples, *self.posterior_.mean.shape))
-        root = np.linalg.cholesky(self.posterior_.covariance)
-        return self.posterior_.mean + np.einsum("...ij,s...j->s...i", root, noise)
-
-
-def with_ones(X: Any) -> Any:
-    """X with a last column of ones."""
-    ones = np.ones((X.shape[0], 1))
-    return sparse.hstack([X, sparse.csr_array(ones)], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
+        posterior = self._state.posterior()
+        noise = check_random_state(random_state).standard_normal((n_samples, *posterior.mean.shape))
+        root = np.linalg.cholesky(posterior.covariance)
+        return self._state.units.to_given()(posterior.mean + np.einsum("...ij,s...j->s...i", root, noise))

@@ -11,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.linear.base import LinearEstimator
 from cavity.estimators.linear.leave_one_out import own_cavities
+from cavity.estimators.linear.noise import outright
 from cavity.estimators.linear.predictive import activations, log_mean
+from cavity.estimators.linear.targets import Labels
 from cavity.estimators.odds import Link, LogitLink, ProbitLink, Sharpened, Sharpness, learn_sharpness, log_shares
 from cavity.estimators.parameters import estimator, parameter
-from cavity.factors import GLM, logit, probit
+from cavity.factors import logit, probit
 from cavity.factors.glm.likelihoods import Logit
 
 ROWS_FOR_SHARPNESS = 1000
@@ -93,7 +95,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _update(self, X: Any, y: np.ndarray, weight: np.ndarray, first: bool) -> Self:
         targets, weight = self._targets(y, weight)
-        self._learn(X, targets, y, weight, None if first else self._functions)
+        self._learn(X, targets, Labels(), weight, first)
         if len(targets) > 1:
             self._sharpen(X, targets, weight, first)
         return self
@@ -103,10 +105,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         rng = check_random_state(self.random_state)
         rows = np.flatnonzero(weight > 0)
         rows = rng.choice(rows, ROWS_FOR_SHARPNESS, replace=False) if len(rows) > ROWS_FOR_SHARPNESS else rows
-        likelihood, left = self._factor(None).likelihood, []
-        for function, target in zip(self._functions, targets, strict=True):
-            posterior = self._coefficients.prior(function.hyper.variance) + function.from_data  # not averaged over v
-            marginals = activations(X[rows], posterior)
+        likelihood, left = self._noise.factor(np.zeros(0)).likelihood, []
+        for function, target in zip(self._state.functions, targets, strict=True):
+            marginals = activations(X[rows], self._state.units, function.posterior)
             left.append(own_cavities(likelihood, target[rows], *marginals, weight[rows]))
         mean, variance = (np.column_stack(column) for column in zip(*left, strict=True))
         chosen = np.argmax(np.column_stack(targets)[rows], axis=1)
@@ -143,11 +144,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _as_fitted(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, list[Any], np.ndarray]:
         X, y, weight = self._check_data(X, y, sample_weight, first=False)
-        return X, *self._targets(y, weight)
+        return self._state.units.design(X), *self._targets(y, weight)
 
     def _activations(self, X: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         X = self._check_features(X)
-        return [activations(X, function.posterior) for function in self._functions]
+        state = self._state
+        return [activations(X, state.units, function.posterior) for function in state.functions]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Posterior mean of the linear function, or of each class's: (n_samples,) or (n_samples, n_classes).
@@ -189,15 +191,14 @@ class ProbitClassifier(LinearClassifier):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from cavity import ProbitClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> classifier = ProbitClassifier(standardize=True).fit(X, y)
+    >>> classifier = ProbitClassifier().fit(X, y)
     >>> bool(classifier.score(X, y) > 0.97)
     True
     """
 
     _link = ProbitLink()
-
-    def _factor(self, noise: Any) -> GLM:
-        return probit()
+    _noise = outright(probit)
+    _usual = 2.0
 
     def _log_probability(self, y: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return log_ndtr(y * mean / np.sqrt(1 + variance))
@@ -214,15 +215,14 @@ class LogisticClassifier(LinearClassifier):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from cavity import LogisticClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> classifier = LogisticClassifier(standardize=True).fit(X, y)
+    >>> classifier = LogisticClassifier().fit(X, y)
     >>> bool(classifier.score(X, y) > 0.97)
     True
     """
 
     _link = LogitLink()
-
-    def _factor(self, noise: Any) -> GLM:
-        return logit()
+    _noise = outright(logit)
+    _usual = 3.2
 
     def _log_probability(self, y: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return log_mean(Logit(), np.full(len(mean), y), mean, variance)

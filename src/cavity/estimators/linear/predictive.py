@@ -4,28 +4,24 @@ from typing import Any
 
 import numpy as np
 
+from cavity.estimators.linear.units import Units
 from cavity.families import Gaussian
 from cavity.inference.source import Arrays, chunks
 
 
-def activations(features: Any, posterior: Gaussian) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of xᵀθ (+ intercept, where θ has one entry more than x) for every row, dense or sparse."""
+def activations(features: Any, units: Units, posterior: Gaussian) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the function at every row, dense or sparse, from its posterior in the units of learning."""
     mean, covariance = posterior.mean, posterior.covariance
-    found = [marginals_of_chunk(rows, mean, covariance) for rows in chunks(Arrays.of(features))]
+    found = [marginals(units.design(rows), mean, covariance) for rows in chunks(Arrays.of(features))]
     middle, variance = (np.concatenate(column) for column in zip(*found, strict=True))
-    return middle, np.maximum(variance, 0.0)
+    return units.middle + units.spread * middle, units.spread**2 * variance
 
 
-def marginals_of_chunk(rows: Any, mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the activations of some rows."""
-    dim = rows.shape[1]
-    product = rows @ covariance[:dim, :dim]
-    square = rows.multiply(product).sum(1) if hasattr(rows, "multiply") else np.sum(product * rows, axis=1)
-    middle, variance = rows @ mean[:dim], np.asarray(square).ravel()
-    if len(mean) > dim:
-        middle = middle + mean[dim]
-        variance = variance + 2 * (rows @ covariance[:dim, dim]) + covariance[dim, dim]
-    return middle, variance
+def marginals(design: Any, mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of wᵀφ for some rows w."""
+    product = design @ covariance
+    square = design.multiply(product).sum(1) if hasattr(design, "multiply") else np.sum(product * design, axis=1)
+    return design @ mean, np.maximum(np.asarray(square).ravel(), 0.0)
 
 
 def log_mean(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

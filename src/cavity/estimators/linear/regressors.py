@@ -1,5 +1,6 @@
 """Bayesian linear regressors."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -9,9 +10,12 @@ from sklearn.base import RegressorMixin
 from cavity._checks import as_numbers
 from cavity.estimators import constraints
 from cavity.estimators.linear.base import LinearEstimator
+from cavity.estimators.linear.noise import heavy_tailed, normal, outright
 from cavity.estimators.linear.predictive import activations
+from cavity.estimators.linear.state import State
+from cavity.estimators.linear.targets import Averages, Counts, Medians, Targets
 from cavity.estimators.parameters import estimator, parameter
-from cavity.factors import GLM, gaussian, offset_of, poisson, student_t
+from cavity.factors import offset_of, poisson
 
 
 class Components(NamedTuple):
@@ -40,29 +44,32 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
     history_ : History
     """
 
+    _usual = 1.0
+    _widest = 20.0  # with collinear features the evidence has a peak of large noise, which is not to be met first
+    _seen: ClassVar[Callable[[np.ndarray, np.ndarray], Targets]]
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n_samples, n_features), targets y and, where given, weights that count rows."""
         X, y, weight = self._check_data(X, y, sample_weight, first=True)
-        self._learn(X, [y], y, weight, None)
+        self._learn(X, [y], self._seen(y, weight), weight, first=True)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior."""
         first = not hasattr(self, "posterior_")
         X, y, weight = self._check_data(X, y, sample_weight, first)
-        self._learn(X, [y], y, weight, None if first else self._functions)
+        self._learn(X, [y], self._seen(y, weight), weight, first)
         return self
 
     def _activations(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        return activations(self._check_features(X), self.posterior_)
-
-    def _noise_variance(self) -> float:
-        raise NotImplementedError
+        return activations(self._check_features(X), self._state.units, self._state.functions[0].posterior)
 
     def predict_components(self, X: Any) -> Components:
         """Mean of a new observation, and its standard deviation by source: noise, and unknown coefficients."""
         mean, variance = self._activations(X)
-        return Components(mean, np.full_like(mean, np.sqrt(self._noise_variance())), np.sqrt(variance))
+        state = self._state
+        noise = state.units.spread * np.sqrt(self._noise.variance(state.functions[0].hyper.noise))
+        return Components(mean, np.full_like(mean, noise), np.sqrt(variance))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Posterior predictive mean of each row and, where wanted, its total standard deviation."""
@@ -100,19 +107,8 @@ class GaussianRegressor(LinearRegressor):
         default="auto",
     )
 
-    _noise_name: ClassVar[str] = "noise_variance"
-
-    def _factor(self, noise: Any) -> GLM:
-        return gaussian(noise)
-
-    def _information_per_row(self) -> float:
-        return 0.5
-
-    def _first_noise(self, y: np.ndarray, weight: np.ndarray) -> float:
-        return spread_of(y, weight)
-
-    def _noise_variance(self) -> float:
-        return self.noise_variance_
+    _noise = normal()
+    _seen = staticmethod(Averages.of)
 
 
 @estimator
@@ -121,34 +117,23 @@ class StudentTRegressor(LinearRegressor):
 
     Attributes
     ----------
-    scale_ : float
+    scale_, df_ : float
         As given or learned.
     """
 
-    df: float = parameter(
-        "float",
-        "Degrees of freedom; the smaller, the heavier the tails. The noise has a variance only above 2.",
-        constraints.positive,
-        default=4.0,
+    df: Any = parameter(
+        'float or "auto"',
+        "Degrees of freedom; the smaller, the heavier the tails. The noise has a variance only above 2. "
+        '"auto" learns them by the evidence and a Gamma(2, 0.1) prior.',
+        constraints.positive_or_auto,
+        default="auto",
     )
     scale: Any = parameter(
         'float or "auto"', '"auto" learns it by the evidence.', constraints.positive_or_auto, default="auto"
     )
 
-    _noise_name: ClassVar[str] = "scale"
-    _least_noise: ClassVar[float] = 1e-3
-
-    def _information_per_row(self) -> float:
-        return 2 * self.df / (self.df + 3)
-
-    def _factor(self, noise: Any) -> GLM:
-        return student_t(self.df, noise)
-
-    def _first_noise(self, y: np.ndarray, weight: np.ndarray) -> float:
-        return np.sqrt(spread_of(y, weight))
-
-    def _noise_variance(self) -> float:
-        return self.scale_**2 * self.df / (self.df - 2) if self.df > 2 else np.inf
+    _noise = heavy_tailed()
+    _seen = staticmethod(Medians.of)
 
 
 @estimator
@@ -160,8 +145,8 @@ class PoissonRegressor(LinearRegressor):
 
     """
 
-    def _factor(self, noise: Any) -> GLM:
-        return offset_of(poisson())
+    _noise = outright(lambda: offset_of(poisson()))
+    _widest = 1.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -171,22 +156,28 @@ class PoissonRegressor(LinearRegressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> Self:
         """Learn from counts y and, where given, an offset or an exposure for each row."""
         X, y, weight = self._check_data(X, y, sample_weight, first=True)
-        self._learn(X, [(y, as_offset(offset, exposure, len(y)))], y, weight, None)
-        return self
+        return self._count(X, y, as_offset(offset, exposure, len(y)), weight, first=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior."""
         first = not hasattr(self, "posterior_")
         X, y, weight = self._check_data(X, y, sample_weight, first)
-        offset = as_offset(offset, exposure, len(y))
-        self._learn(X, [(y, offset)], y, weight, None if first else self._functions)
+        return self._count(X, y, as_offset(offset, exposure, len(y)), weight, first)
+
+    def _count(self, X: Any, y: np.ndarray, offset: np.ndarray, weight: np.ndarray, first: bool) -> Self:
+        self._learn(X, [(y, offset)], Counts.of(y, offset, weight), weight, first)
         return self
+
+    def _in_units(self, state: State, target: Any) -> Any:
+        y, offset = target
+        return y, offset + state.units.middle
 
     def _as_fitted(
         self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None
     ) -> tuple[Any, list[Any], np.ndarray]:
-        X, (y,), weight = super()._as_fitted(X, y, sample_weight)
-        return X, [(y, as_offset(offset, exposure, len(y)))], weight
+        X, y, weight = self._check_data(X, y, sample_weight, first=False)
+        target = y, as_offset(offset, exposure, len(y))
+        return self._state.units.design(X), [self._in_units(self._state, target)], weight
 
     def predict_components(self, X: Any, offset: Any = None, exposure: Any = None) -> Components:
         """Mean count of each row, and its standard deviation by source: counting, and unknown coefficients."""
@@ -210,13 +201,6 @@ class PoissonRegressor(LinearRegressor):
         rate = np.average(y, weights=weight) / np.average(exposures, weights=weight)
         left, all_of_it = deviance(self.predict(X, offset=offset, exposure=exposure)), deviance(rate * exposures)
         return 1 - left / all_of_it if all_of_it > 0 else float(left == 0)
-
-
-def spread_of(y: np.ndarray, weight: np.ndarray) -> float:
-    """The variance of y, or one where it has none."""
-    mean = np.average(y, weights=weight)
-    variance = float(np.average((y - mean) ** 2, weights=weight))
-    return variance if variance > 0 else 1.0
 
 
 def as_offset(offset: Any, exposure: Any, n_rows: int) -> np.ndarray:

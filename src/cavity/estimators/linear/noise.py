@@ -1,0 +1,87 @@
+"""What likelihoods have besides coefficients: a noise, and the shape of its tails. They are given, or learned.
+
+All are positive, and looked for in the logarithm. A likelihood that has none is an `Outright`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import polygamma
+
+from cavity.factors import GLM, gaussian, student_t
+
+LEAST_VARIANCE, MOST = 1e-10, np.exp(10.0)  # beside the target's own: data may be fitted exactly, or not at all
+DFS = 1.0, 200.0  # of a learned Student t: between Cauchy and what nobody can tell from a normal
+DF_RATE = 0.1  # of the Gamma(2, ·) prior of Juárez and Steel (2010)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The parameters of a likelihood by their names in an estimator."""
+
+    names: tuple[str, ...]
+    factor: Callable[[np.ndarray], GLM]
+    powers: tuple[int, ...] = ()  # of the target's unit, in each
+    first: tuple[float, ...] = ()  # where the search begins, where the target's unit is its spread
+    bounds: tuple[tuple[float, float], ...] = ()
+    information: Callable[[np.ndarray], np.ndarray] = lambda _: np.zeros((0, 0))  # Fisher's of a row, of logarithms
+    variance: Callable[[np.ndarray], float] = lambda _: np.nan  # of an observation whose coefficients are known
+    log_prior: Callable[[np.ndarray], tuple[float, np.ndarray]] = lambda values: (0.0, np.zeros(len(values)))
+
+    @property
+    def log_bounds(self) -> np.ndarray:
+        """Lowest and highest logarithm of each."""
+        return np.log(np.reshape(self.bounds, (-1, 2)).T)
+
+    def in_units(self, values: np.ndarray, spread: float) -> np.ndarray:
+        """Values in units of a spread, from those in units of one."""
+        return values / spread ** np.array(self.powers, dtype=float)
+
+
+def outright(factor: Callable[[], GLM]) -> Noise:
+    """A likelihood that has no parameters but the coefficients."""
+    return Noise((), lambda _: factor())
+
+
+def normal() -> Noise:
+    """A variance."""
+    return Noise(
+        ("noise_variance",),
+        lambda values: gaussian(float(values[0])),
+        powers=(2,),
+        first=(1.0,),
+        bounds=((LEAST_VARIANCE, MOST),),
+        information=lambda _: np.array([[0.5]]),
+        variance=lambda values: float(values[0]),
+    )
+
+
+def heavy_tailed() -> Noise:
+    """Scale and degrees of freedom of Student's t."""
+    return Noise(
+        ("scale", "df"),
+        lambda values: student_t(df=float(values[1]), scale=float(values[0])),
+        powers=(1, 0),
+        first=(1.0, 10.0),
+        bounds=((np.sqrt(LEAST_VARIANCE), MOST), DFS),
+        information=student_information,
+        variance=lambda values: float(values[0] ** 2 * values[1] / (values[1] - 2)) if values[1] > 2 else np.inf,
+        log_prior=student_log_prior,
+    )
+
+
+def student_information(values: np.ndarray) -> np.ndarray:
+    """Fisher's information of one observation about log scale and log df: Lange, Little and Taylor (1989)."""
+    df = values[1]
+    of_scale = 2 * df / (df + 3)
+    both = -2 * df / ((df + 1) * (df + 3))
+    of_df = 0.25 * (polygamma(1, df / 2) - polygamma(1, (df + 1) / 2)) - (df + 5) / (2 * df * (df + 1) * (df + 3))
+    return np.array([[of_scale, both], [both, df**2 * of_df]])
+
+
+def student_log_prior(values: np.ndarray) -> tuple[float, np.ndarray]:
+    """Of log df, but for a constant, and its gradient."""
+    df: Any = values[1]
+    return float(2 * np.log(df) - DF_RATE * df), np.array([0.0, 2 - DF_RATE * df])
