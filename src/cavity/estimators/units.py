@@ -1,0 +1,93 @@
+"""Centre and scale of columns, found in one pass over the rows, some at a time."""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from cavity.inference.source import Arrays, chunks
+
+ROUNDING = 4 * np.finfo(float).eps  # of a column's mean: a standard deviation below it is none
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, mean and standard deviation of the columns of some rows; `merge` adds those of further ones.
+
+    A mean is kept as its distance from one of the rows, in which a column far from zero keeps its digits, and all
+    columns by halves, whose differences are never too large for a number.
+    """
+
+    weight: float
+    origin: np.ndarray  # x/2 of one of the rows
+    offset: np.ndarray  # of the mean from there
+    spread: np.ndarray  # standard deviation
+
+    @classmethod
+    def of(cls, X: Any, weight: np.ndarray | None = None) -> "Moments":
+        """Of the rows of a matrix, dense or sparse; a weight counts a row as often as it says, zero as no row."""
+        w = np.ones(X.shape[0]) if weight is None else np.asarray(weight, dtype=float)
+        if not np.all(w > 0):
+            X, w = X[w > 0], w[w > 0]
+        nothing = cls(0.0, *[np.zeros(X.shape[1])] * 3)
+        if len(w) == 0:
+            return nothing
+        if sparse.issparse(X):
+            return of_sparse(sparse.csr_array(X), w)
+        return reduce(cls.merge, (of_chunk(*part) for part in chunks(Arrays.of((X, w)))), nothing)
+
+    def merge(self, other: "Moments") -> "Moments":
+        """Of both together: Chan, Golub and LeVeque (1983)."""
+        if self.weight == 0 or other.weight == 0:
+            return self if other.weight == 0 else other
+        total = self.weight + other.weight
+        a, b = self.weight / total, other.weight / total
+        apart = (other.origin - self.origin) + (other.offset - self.offset)
+        within = np.hypot(np.sqrt(a) * self.spread, np.sqrt(b) * other.spread)
+        return Moments(total, self.origin, self.offset + b * apart, np.hypot(within, np.sqrt(a * b) * apart))
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Weighted mean of each column."""
+        return 2 * (self.origin + self.offset)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each column; one where all rows are equal but for rounding."""
+        constant = self.spread <= ROUNDING * np.abs(self.origin + self.offset)
+        return np.where(constant, 1.0, 2 * self.spread)
+
+
+def of_chunk(X: np.ndarray, weight: np.ndarray) -> Moments:
+    """Of a few dense rows that weigh something."""
+    total, origin = float(weight.sum()), X[0] / 2
+    halves = X / 2 - origin
+    farthest = np.max(np.abs(halves), axis=0)
+    unit = np.where(farthest > 0, farthest, 1.0)  # squares are of numbers up to one
+    parts, share = halves / unit, (weight / total)[:, None]
+    middle = np.sum(share * parts, axis=0)
+    spread = np.sqrt(np.sum(share * (parts - middle) ** 2, axis=0))
+    return Moments(total, origin, unit * middle, unit * spread)
+
+
+def of_sparse(X: Any, weight: np.ndarray) -> Moments:
+    """Of sparse rows that weigh something: those without an entry are zero, and taken together."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    (n_rows, dim), at, total = X.shape, X.indices, float(weight.sum())
+    share = np.repeat(weight / total, np.diff(X.indptr))
+    full = np.bincount(at, minlength=dim) == n_rows
+    halves, origin, unit = X.data / 2, np.zeros(dim), np.zeros(dim)
+    origin[at] = halves  # any row of them, where all have one
+    origin = np.where(full, origin, 0.0)
+    halves = halves - origin[at]
+    np.maximum.at(unit, at, np.abs(halves))
+    unit = np.where(unit > 0, unit, 1.0)
+    parts = halves / unit[at]
+    middle = np.bincount(at, share * parts, dim)
+    absent = np.where(full, 0.0, np.maximum(1 - np.bincount(at, share, dim), 0.0))
+    square = np.bincount(at, share * (parts - middle[at]) ** 2, dim) + absent * middle**2
+    return Moments(total, origin, unit * middle, unit * np.sqrt(square))
