@@ -80,6 +80,10 @@ class Gaussian(ExpFamily):
         object.__setattr__(self, "_reads", reads)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        known = self.__dict__.get("_reads")
+        return super().__getstate__() | ({} if type(known) in (Reads, type(None)) else {"_reads": known})
+
     @property
     @in_float64
     def variance(self) -> Array:

@@ -6,6 +6,7 @@ The map is φ → (r φ_1…D, l φ_last + uᵀφ + e). It costs O(D²) for a Ga
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,10 @@ class Mapped(Reads):
     def __init__(self, shift: np.ndarray, precision: np.ndarray, phi: Gaussian, affine: Affine) -> None:
         super().__init__(shift, precision)
         self.phi, self.affine = phi, affine
+
+    def __getstate__(self) -> dict[str, Any]:
+        read = {"mean", "covariance", "chol"}
+        return {name: value for name, value in vars(self).items() if name not in read}
 
     @cached_property
     def mean(self) -> np.ndarray:
