@@ -13,6 +13,7 @@ from cavity.inference.named import Algorithm
 SITES_THAT_FIT = 1_000_000_000  # bytes
 GROUPS = 10  # of dsep and daep by name; an algorithm object says more
 FEWEST, MOST = 4, 20  # batches in a sweep of EP: nearly as few sweeps as one datum at a time, by matrix products
+FEWEST_ROWS = 250  # in a batch: fewer take as long
 FREE = 2e9  # multiplications that nobody notices
 
 
@@ -32,7 +33,7 @@ class Size(NamedTuple):
     def batch(self) -> int:
         """Rows at a time: each batch costs a factorisation, and together these should not cost more than the rows."""
         n_batches = int(np.clip((self.products + FREE) / self.n_features**3, FEWEST, MOST))
-        return -(-self.n_rows // n_batches)
+        return max(-(-self.n_rows // n_batches), min(self.n_rows, FEWEST_ROWS))
 
 
 def ep(size: Size, batch_size: int | None) -> Algorithm:
