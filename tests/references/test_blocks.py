@@ -202,9 +202,11 @@ def test_rows_that_are_skipped_inside_a_block_are_reported():
 
     prior, x = cavity.DiagonalGaussian.from_mean([0.0], [1.0]), np.array([0.1, -0.4, 0.3, 9.0, 0.7, 0.2])
     blocks = in_blocks(x, labels=np.arange(6) // 2)
-    with pytest.warns(cavity.ConvergenceWarning, match=r"in 1 of 3 blocks .* 1 rows skipped\. Sites") as told:
+    with (
+        pytest.warns(cavity.ConvergenceWarning, match="log_evidence is unreliable: EP inside of 1 blocks"),
+        pytest.warns(cavity.ConvergenceWarning, match=r"in 1 of 3 blocks .* 1 rows skipped\. Sites"),
+    ):
         result = cavity.fit(nested(cavity.factors.custom(log_mean)), prior, blocks, cavity.ep())
-    assert any("log_evidence is unreliable: EP inside of 1 blocks" in str(each.message) for each in told)
     assert np.isfinite(result.posterior.mean)
 
 
