@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from cavity._checks import is_integer, is_number
 from cavity.estimators import constraints
-from cavity.estimators.algorithms import choose
+from cavity.estimators.algorithms import FOR_ANY, choose, listed
 from cavity.estimators.base import Estimator
 from cavity.estimators.linear.coefficients import Coefficients
 from cavity.estimators.linear.learning import Hyper, Learned, Noise, Task, learn
@@ -40,8 +40,8 @@ class LinearEstimator(Estimator):
 
     algorithm: Any = parameter(
         "str or Algorithm",
-        '"auto" is EP while its sites fit in memory; or "ep", "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", '
-        '"svi", or an object such as `cavity.sep(batch_size=100)`.',
+        f'"auto" is EP while its sites fit in memory; or {listed(FOR_ANY)}, or an object such as '
+        "`cavity.sep(batch_size=100)`.",
         default="auto",
     )
     prior_variance: Any = parameter(
