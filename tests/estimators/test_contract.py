@@ -107,7 +107,8 @@ def test_draws_have_the_posterior_s_moments():
         ({"forgetting": 1.0}, r"forgetting must lie in \[0, 1\)"),
         ({"batch_size": 0}, "batch_size must be a positive integer or None"),
         ({"feature_groups": [0, 1]}, "feature_groups must have one label per feature, 4"),
-        ({"feature_groups": [0, 0, 1, 1]}, "feature_groups is for prior_variance='auto'"),
+        ({"feature_groups": [0, 0, 1, 1], "prior_variance": 1.0}, "feature_groups is for prior_variance='auto'"),
+        ({"feature_groups": [0, 0, 1, 1], "standardize": False}, "feature_groups is for prior_variance='auto'"),
         ({"standardize": "no"}, "standardize must be True or False"),
         ({"algorithm": "aep", "batch_size": 10}, "batch_size must be None with algorithm='aep'"),
     ],
@@ -120,7 +121,7 @@ def test_parameters_are_checked(options, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cavity.StudentTRegressor(df="a").fit(X, X[:, 0]), "df must be a positive finite number"),
+        (lambda: cavity.StudentTRegressor(df="a").fit(X, X[:, 0]), "df must be a positive number or 'auto'"),
         (lambda: cavity.PoissonRegressor().fit(X, LABELS, offset="a"), "offset must be numeric"),
         (lambda: cavity.GaussianRegressor().fit(X, X[:, 0]).summary("a"), "level must lie"),
         (lambda: cavity.GaussianRegressor().fit(X, X[:, 0]).sample_posterior(-1), "n_samples must be a positive"),

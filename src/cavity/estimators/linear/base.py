@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from cavity._checks import is_integer, is_number
 from cavity.estimators import constraints
-from cavity.estimators.algorithms import choose
+from cavity.estimators.algorithms import FOR_ANY, choose, listed
 from cavity.estimators.base import Estimator
 from cavity.estimators.linear.learning import Free, Hyper, Task, learn
 from cavity.estimators.linear.noise import Noise
@@ -25,8 +25,8 @@ class LinearEstimator(Estimator):
 
     algorithm: Any = parameter(
         "str or Algorithm",
-        '"auto" is EP while its sites fit in memory; or "ep", "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", '
-        '"svi", or an object such as `cavity.sep(batch_size=100)`.',
+        f'"auto" is EP while its sites fit in memory, by many rows at a time where that converges; or {listed(FOR_ANY)}, '
+        "or an object such as `cavity.sep(batch_size=100)`.",
         default="auto",
     )
     prior_variance: Any = parameter(
@@ -157,8 +157,8 @@ class LinearEstimator(Estimator):
             "tol": self.tol,
             "seed": int(check_random_state(self.random_state).randint(2**31)),
         }
-        algorithm = choose(self.algorithm, data[0], self.batch_size)
-        hyper, result = learn(Task(self._noise, data, weight, state.prior, earlier, free, algorithm, options), start)
+        algorithms = choose(self.algorithm, data[0], self.batch_size)
+        hyper, result = learn(Task(self._noise, data, weight, state.prior, earlier, free, algorithms, options), start)
         information = weight.sum() * np.where(np.outer(free.noise, free.noise), self._noise.information(hyper.noise), 0)
         return Function(
             posterior=result.posterior,

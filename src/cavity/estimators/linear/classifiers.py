@@ -4,11 +4,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import log_ndtr
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_is_fitted
 
+from cavity.estimators.labels import Classifier
 from cavity.estimators.linear.base import LinearEstimator
 from cavity.estimators.linear.leave_one_out import own_cavities
 from cavity.estimators.linear.noise import outright
@@ -23,7 +21,7 @@ ROWS_FOR_SHARPNESS = 1000
 
 
 @estimator
-class LinearClassifier(ClassifierMixin, LinearEstimator):
+class LinearClassifier(Classifier, LinearEstimator):
     """Base of the linear classifiers.
 
     More than two classes are told apart by one linear function for each, which says whether a row belongs to it. A row
@@ -60,12 +58,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n_samples, n_features), labels y and, where given, weights that count rows."""
         X, y, weight = self._check_data(X, y, sample_weight, first=True)
-        check_classification_targets(y)
-        self.classes_ = unique_labels(y[weight > 0])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must hold at least two classes; got one class, {self.classes_[0]!r}, among rows of positive weight."
-            )
+        self._learn_classes(y, weight)
         if len(np.unique(y[self._targets(y, weight)[1] > 0])) < 2:
             raise ValueError(f"class_weight must leave weight to two classes or more; got {self.class_weight!r}.")
         return self._update(X, y, weight, first=True)
@@ -77,18 +70,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """
         first = not hasattr(self, "posterior_")
         X, y, weight = self._check_data(X, y, sample_weight, first)
-        check_classification_targets(y)
-        if first:
-            if classes is None:
-                raise ValueError("classes must list all labels in the first call of partial_fit; got None.")
-            if len(unique_labels(classes)) < 2:
-                raise ValueError(f"classes must list at least two labels; got {classes!r}.")
-            self.classes_ = unique_labels(classes)
-        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
-            raise ValueError(f"classes must be those of the first call, {self.classes_}; got {classes}.")
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y must hold labels among classes={self.classes_}; got {unknown}.")
+        self._check_classes(y, weight, classes, first)
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all data at once; give partial_fit a dict of weights.")
         return self._update(X, y, weight, first)
@@ -123,8 +105,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """±1 for each linear function, and the weights with those of the classes."""
         if self.class_weight is not None:
             weight = weight * self._weights_of_classes(weight, y)[self._place_of(y)]
-        positive = self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
-        return [np.where(y == label, 1.0, -1.0) for label in positive], weight
+        return self._signs(y), weight
 
     def _place_of(self, y: np.ndarray) -> np.ndarray:
         """Where labels are in `classes_`; anywhere for one that only rows without weight have."""
@@ -170,16 +151,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             return np.column_stack([self._log_probability(y, *marginals[0]) for y in (-1.0, 1.0)])
         mean, variance = (np.column_stack(column) for column in zip(*marginals, strict=True))
         return log_shares(Sharpened(self._link, self.sharpness_), mean, np.sqrt(variance))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Posterior predictive probabilities of the classes, in the order of `classes_`."""
-        probability = np.exp(self.predict_log_proba(X))
-        return probability / probability.sum(1, keepdims=True)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
-        check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
 
 
 @estimator

@@ -58,42 +58,60 @@ class Task:
     prior: Prior
     earlier: Earlier | None
     free: Free
-    algorithm: Algorithm
+    algorithms: list[Algorithm]  # the next where those before do not converge
     options: dict[str, Any]  # of `fit`
 
 
 def learn(task: Task, start: Hyper) -> tuple[Hyper, Result]:
     """Coefficients at the hyper-parameters given, or at the best ones."""
-    if not (task.free.variance or np.any(task.free.noise)):
-        return start, _fit(task, start)
-    search = _Search(task, start)
-    best = search.best()
-    return best, _fit(task, best, search.last)
-
-
-def _fit(task: Task, hyper: Hyper, start: Result | None = None) -> Result:
-    """The fit at the hyper-parameters that are kept, which speaks for itself."""
-    result = _quiet_fit(task, hyper, start, keep_data=False)
-    for category, message in result.complaints:
+    fits, best, last = _Fits(task), start, None
+    if task.free.variance or np.any(task.free.noise):
+        search = _Search(task, start, fits)
+        best, last = search.best(), search.last
+    result = fits.at(best, last, keep_data=False)
+    for category, message in result.complaints:  # of the fit that is kept, which speaks for itself
         warn(message, category)
-    return result
+    return best, result
 
 
-def _quiet_fit(task: Task, hyper: Hyper, start: Result | None, keep_data: bool) -> Result:
-    prior = task.prior(hyper.variance)
-    prior = prior if task.earlier is None else prior + task.earlier.added
-    options = Options(weights=task.weight, start=start, keep_data=keep_data, **task.options)
-    result = quiet_fit(task.noise.factor(hyper.noise), prior, task.data, task.algorithm, options)
-    if result.ending == "interrupted":  # it kept what it had, which is no model yet
-        raise KeyboardInterrupt
-    return result
+class _Fits:
+    """Fits at given hyper-parameters, by the algorithms that still have a chance."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.algorithms = task, list(task.algorithms)
+
+    def at(self, hyper: Hyper, start: Result | None, keep_data: bool) -> Result:
+        """The best one: an algorithm that was not as good as the next one is not asked again."""
+        result = self.by(self.algorithms[0], hyper, start, keep_data)
+        while len(self.algorithms) > 1 and not is_good(result):
+            other = self.by(self.algorithms[1], hyper, None, keep_data)
+            if not (is_good(other) or other.n_skipped < result.n_skipped):
+                break
+            result = other
+            del self.algorithms[0]
+        return result
+
+    def by(self, algorithm: Algorithm, hyper: Hyper, start: Result | None, keep_data: bool) -> Result:
+        task = self.task
+        prior = task.prior(hyper.variance)
+        prior = prior if task.earlier is None else prior + task.earlier.added
+        options = Options(weights=task.weight, start=start, keep_data=keep_data, **task.options)
+        result = quiet_fit(task.noise.factor(hyper.noise), prior, task.data, algorithm, options)
+        if result.ending == "interrupted":  # it kept what it had, which is no model yet
+            raise KeyboardInterrupt
+        return result
+
+
+def is_good(result: Result) -> bool:
+    """Whether all rows have had their say, to the end."""
+    return result.converged and result.n_skipped == 0
 
 
 class _Search:
     """The climb over the free hyper-parameters: logarithms of variances first."""
 
-    def __init__(self, task: Task, start: Hyper) -> None:
-        self.task, self.start = task, start
+    def __init__(self, task: Task, start: Hyper, fits: _Fits) -> None:
+        self.task, self.start, self.fits = task, start, fits
         self.last: Result | None = None
 
     def best(self) -> Hyper:
@@ -123,7 +141,7 @@ class _Search:
     def look(self, point: np.ndarray) -> Place:
         """log Z of all data so far times the priors, up to a constant, and its gradient."""
         task, hyper = self.task, self.unpack(point)
-        result = _quiet_fit(task, hyper, self.last, keep_data=True)
+        result = self.fits.at(hyper, self.last, keep_data=True)
         parts = self.by_evidence(hyper, result)
         value = result.log_evidence
         self.last = result.without_data()

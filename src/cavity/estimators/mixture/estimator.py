@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from cavity._checks import is_number
 from cavity._warnings import warn
 from cavity.estimators import constraints
-from cavity.estimators.algorithms import choose_for_mixture
+from cavity.estimators.algorithms import FOR_ANY, choose_for_mixture, listed
 from cavity.estimators.mixture.checks import check_init, check_spread
 from cavity.estimators.mixture.model import Prior, Units, first_labels, given_labels, log_evidence_of, take
 from cavity.estimators.mixture.posterior import MixturePosterior
@@ -82,8 +82,8 @@ class GaussianMixture(MixtureReads):
     )
     algorithm: Any = parameter(
         "str or Algorithm",
-        '"auto" is EP for small problems, such as 2,000 rows of two features, and AEP beyond; or "ep", "sep", "aep", '
-        '"adf", "dsep", "daep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(batch_size=100)`.',
+        '"auto" is EP for small problems, such as 2,000 rows of two features, and AEP beyond, or SEP with a '
+        f"`batch_size`; or {listed(FOR_ANY)}, or an object such as `cavity.sep(batch_size=100)`.",
         default="auto",
     )
     weight_concentration: float = parameter(

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from cavity._checks import is_integer
 from cavity._warnings import warn
 from cavity.estimators import constraints
-from cavity.estimators.algorithms import choose_for_network
+from cavity.estimators.algorithms import FOR_NETWORKS, choose_for_network, listed
 from cavity.estimators.base import Estimator
 from cavity.estimators.network.epochs import Epoch, Stopping
 from cavity.estimators.network.parallel import in_parallel, jobs_of
@@ -54,7 +54,7 @@ class NetworkEstimator(Estimator, abc.ABC):
     )
     algorithm: Any = parameter(
         "str or Algorithm",
-        '"ep", "sep", "adf", "dsep", "power-ep", "vmp", "svi", or an object such as `cavity.sep(32, rate=1.0)`. '
+        f"{listed(FOR_NETWORKS)}, or an object such as `cavity.sep(32, rate=1.0)`. "
         '"auto" is EP where its sites take no more than 200 MB, and SEP beyond or with a `batch_size`. ADF grows '
         "surer with every epoch, whatever the data, and learns the mean badly where the noise varies.",
         default="auto",

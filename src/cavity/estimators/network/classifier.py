@@ -4,10 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cavity.estimators.labels import Classifier
 from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
 from cavity.estimators.network.posterior import NetworkPosterior, Units
 from cavity.estimators.odds import ProbitLink, log_shares
@@ -16,7 +15,7 @@ from cavity.factors.networks.factor import Network, network
 
 
 @estimator
-class NetworkClassifier(ClassifierMixin, NetworkEstimator):
+class NetworkClassifier(Classifier, NetworkEstimator):
     """A neural network for labels: p(y = ±1 | x) = Φ(y f(x)), by ADF, SEP or EP.
 
     Every weight has a Gaussian posterior, and the precision of their prior is learned. Probabilities are averages over
@@ -51,9 +50,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
         """Learn from X (n_samples, n_features) and labels y; `callback` as for `NetworkRegressor.fit`."""
         X, y = self._check_data(X, y, first=True)
-        self.classes_ = unique_labels(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes; got one class, {self.classes_.tolist()}.")
+        self._learn_classes(y, np.ones(len(y)))
         return self._begin(X, y, callback)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -63,15 +60,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         """
         first = not hasattr(self, "posterior_")
         X, y = self._check_data(X, y, first)
-        if first:
-            if classes is None or len(unique_labels(classes)) < 2:
-                raise ValueError(f"classes must list all labels in the first call, two or more; got {classes!r}.")
-            self.classes_ = unique_labels(classes)
-        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
-            raise ValueError(f"classes must be those of the first call, {self.classes_}; got {classes}.")
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y must hold labels among classes={self.classes_}; got {unknown}.")
+        self._check_classes(y, np.ones(len(y)), classes, first)
         if first:
             self._check_first_chunk(X)
             return self._begin(X, y, None)
@@ -83,7 +72,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     def _begin(self, X: np.ndarray, y: np.ndarray, callback: Callback) -> Self:
         factor = self._factor()
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
-        priors = [[prior] * self.n_networks for _ in self._positive()]
+        priors = [[prior] * self.n_networks for _ in self._signs(y)]
         self._learn(factor, priors, X, y, Units.of(X, np.zeros(1)), True, callback)
         self._warn_if_alike(self._of_classes(), X)
         return self
@@ -99,17 +88,12 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         callback: Callback,
     ) -> None:
         """One network for each prior, by classes."""
-        signs = [np.where(y == label, 1.0, -1.0) for label in self._positive()]
         flat = [prior for of_class in priors for prior in of_class]
-        targets = [sign for sign, of_class in zip(signs, priors, strict=True) for _ in of_class]
+        targets = [sign for sign, of_class in zip(self._signs(y), priors, strict=True) for _ in of_class]
         found = self._fit_networks(factor, flat, units.features(X), targets, units, first, callback)
         size = len(priors[0])
         each = [NetworkPosterior(factor, found[i : i + size], units) for i in range(0, len(found), size)]
         self.posterior_ = each if len(each) > 1 else each[0]
-
-    def _positive(self) -> np.ndarray:
-        """Classes that have a network."""
-        return self.classes_ if len(self.classes_) > 2 else self.classes_[1:]
 
     def _of_classes(self) -> list[NetworkPosterior]:
         return self.posterior_ if isinstance(self.posterior_, list) else [self.posterior_]
@@ -121,7 +105,6 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
 
     def _check_data(self, X: Any, y: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
         X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
-        check_classification_targets(y)
         self._check_parameters()
         return X, y
 
@@ -154,13 +137,3 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             pairs = zip(means, variances, strict=True)
             each = np.stack([log_shares(ProbitLink(), mean, np.sqrt(variance)) for mean, variance in pairs])
         return logsumexp(each, axis=0) - np.log(len(each))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Posterior predictive probabilities of the classes, in the order of `classes_`."""
-        probability = np.exp(self.predict_log_proba(X))
-        return probability / probability.sum(1, keepdims=True)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
-        check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]

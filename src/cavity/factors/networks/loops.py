@@ -31,7 +31,7 @@ NO_NOISE = np.array([2.0, 1.0])  # in the place of a Gamma where targets are lab
 
 
 def has_loops(factor: Architecture, algorithm: Algorithm) -> bool:
-    """Whether there are compiled loops for rows that weigh one and, with sites of their own, steps of size one.
+    """Whether there are compiled loops for the algorithm: with sites of their own rows have steps of size one.
 
     Loops see one batch after the other: there are none for rows of several sites that are judged from one q.
     """
@@ -47,13 +47,12 @@ def visits(
     factor: Architecture, settles: bool, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray
 ) -> tuple[State, Info] | None:
     """The batches of a plan in their order; None where loops do not know them."""
-    own, whole = rows.sites is not None, bool(np.all(rates == 1) and np.all(rows.weight == 1))
-    single = plan.rows.shape[1] == 1 and whole
-    if own:
-        return with_own_sites(factor, state, rows, plan) if single else None
-    if np.any(counts < 1):  # less than a whole site is there to be taken out
-        return None
-    kept = int(np.max(plan.slot)) < len(counts)
+    plain, whole = plan.rows.shape[1] == 1 and bool(np.all(rates == 1)), bool(np.all(rows.weight == 1))
+    if rows.sites is not None:
+        if not plain:
+            return None
+        return with_own_sites(factor, state, rows, plan) if whole else with_weighted_sites(factor, state, rows, plan)
+    single, kept = plain and whole, int(np.max(plan.slot)) < len(counts)
     if single and not kept:
         return without_sites(factor, state, rows, plan)
     if single and len(counts) == 1 and not settles and len(plan.rows) == counts[0]:
@@ -85,10 +84,27 @@ def with_own_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -
     sites, free = Sites(stack["weights"].shift, stack["weights"].precision, site_noise), np.ones(factor.n_weights)
     order = plan.rows[:, 0]
     score = steps.with_own_sites(layers_of(factor), order, data_of(rows), q, sites, room_of(factor), free)
-    if "noise" in state.q.parts:
-        for leaf, column in zip(jax.tree.leaves(stack["noise"]), site_noise.T, strict=True):
-            leaf[...] = column
+    keep_noise(state.q, stack, site_noise)
     return state._replace(q=with_moments(state.q, q)), Info(0, 0, np.nan, score)
+
+
+def with_weighted_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
+    """Steps of `with_own_sites` where q holds the site of a row as often as the row weighs."""
+    stack, order, size = rows.sites, plan.rows[:, 0], factor.n_weights
+    q = Sites(*copies(state.q["weights"]), noise_of(state.q))
+    sites = Sites(stack["weights"].shift, stack["weights"].precision, site_noise_of(state.q, stack))
+    filed = Filed(np.zeros((0, size)), np.zeros((0, size)), np.zeros((0, 2)), np.zeros(0))
+    given = Batches(plan.rows, order, np.ones(len(order)), np.ascontiguousarray(rows.weight))
+    score, cuts = batches.in_batches(layers_of(factor), given, data_of(rows), q, sites, filed, columns_of(factor, 1))
+    keep_noise(state.q, stack, sites.noise)
+    return state._replace(q=with_parts(state.q, DiagonalGaussian(*q[:2]), q.noise)), Info(0, cuts, np.nan, score)
+
+
+def keep_noise(q: Product, stack: Product, columns: np.ndarray) -> None:
+    """What sites of rows say of the noise, back from columns to where it is kept."""
+    if "noise" in q.parts:
+        for leaf, column in zip(jax.tree.leaves(stack["noise"]), columns.T, strict=True):
+            leaf[...] = column
 
 
 def in_batches(

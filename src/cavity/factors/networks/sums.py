@@ -50,8 +50,7 @@ class OfNetwork(Traced):
     def begin(self, prior: Product, slots: Any, sizes: list[int], seed: int) -> State:
         """q with random means, made up of equal sites."""
         q = beginning(self.factor, prior, seed)
-        total = sum(sizes) if slots.own else float(np.sum(slots.counts))
-        share = 0.0 if slots.nowhere else 1 / total
+        share = 0.0 if slots.nowhere else 1 / float(np.sum(slots.counts))
         one = jax.tree.map(lambda a, b: share * (a - b), q, prior)
         zeros: Any = np.zeros(self.factor.n_weights)
         inner = Inner(Gamma(zeros, zeros), ())

@@ -34,23 +34,27 @@ def in_batches(
 ) -> tuple[float, int]:
     """A sweep in place. Returned: the sum of log Z, and how many batches had their rate cut.
 
-    A slot past the last is remembered nowhere: its site is zero before and after.
+    A slot past the last is remembered nowhere: its site is zero before and after. What rows say is filed where `filed`
+    has a place for their slot, which sites of single rows have not.
     """
     total, cuts, size = 0.0, 0, len(q.precision)
     cavity, free = Cavity(np.zeros(size), np.zeros(size), np.zeros(2)), np.zeros(size)
     sums = Sites(np.zeros(size), np.zeros(size), np.zeros(2))
-    nowhere = Sites(np.zeros(size), np.zeros(size), np.zeros(2))
+    dtype = sites.precision.dtype
+    nowhere = Sites(np.zeros(size, dtype), np.zeros(size, dtype), np.zeros(2))
     width = room.shape[3]
     columns = Data(signals_in(room).in_mean[0], np.zeros(width), np.zeros(width))
     passing = Filed(np.zeros(size), np.zeros(size), np.zeros(2), np.zeros(1))
     for b in range(len(batches.rows)):
         k = batches.slots[b]
-        kept, site, file = k < len(sites.precision), nowhere, passing
+        kept, site, part, file = k < len(sites.precision), nowhere, 1.0, passing
         if kept:
             site = Sites(sites.shift[k], sites.precision[k], sites.noise[k])
+            part = min(1.0, batches.counts[k])  # of a copy, where rows weigh less than one
+        if k < len(filed.weight):
             file = Filed(filed.shift[k], filed.precision[k], filed.noise[k], filed.weight[k : k + 1])
-        take_out(q.shift, q.precision, site.shift, site.precision, cavity.mean, cavity.variance, free)
-        cavity.noise[0], cavity.noise[1], known = noise_cavity(q.noise, site.noise)
+        take_out(q, site, part, cavity, free)
+        cavity.noise[0], cavity.noise[1], known = noise_cavity(q.noise, site.noise, part)
         total, used = add_rows(layers, batches.rows[b], data, columns, cavity, sums, room, total)
         file.weight[0] += used
         as_move(used, free, site.shift, file.shift, sums.shift)
@@ -65,22 +69,15 @@ def in_batches(
 
 
 @compiled
-def take_out(
-    shift: Vector,
-    precision: Vector,
-    site_shift: Vector,
-    site_precision: Vector,
-    mean: Vector,
-    variance: Vector,
-    free: Vector,
-) -> None:
-    """Mean and variance of the cavity of every weight; of q where there is none, which is marked."""
+def take_out(q: Sites, site: Sites, part: float, cavity: Cavity, free: Vector) -> None:
+    """Mean and variance of the cavity of every weight, without a part of a site; of q where there is none: marked."""
+    (shift, precision, _), (site_shift, site_precision, _), (mean, variance, _) = q, site, cavity
     for i in range(len(shift)):
-        left = precision[i] - site_precision[i]
+        left = precision[i] - part * site_precision[i]
         good = left > LEAST * precision[i]
         v = 1.0 / (left if good else precision[i])
         variance[i] = v
-        mean[i] = v * (shift[i] - (site_shift[i] if good else 0.0))
+        mean[i] = v * (shift[i] - (part * site_shift[i] if good else 0.0))
         free[i] = 1.0 if good else 0.0
 
 

@@ -125,7 +125,8 @@ def log_evidence_and_noise(
 
 
 @compiled
-def noise_cavity(noise: Noise, site: Noise) -> tuple[float, float, bool]:
-    """Shape and rate without those of a site, and whether this is a cavity; if it is none, they are as they were."""
-    known = noise[0] - site[0] > 1.0 and noise[1] - site[1] > 0.0
-    return (noise[0] - site[0], noise[1] - site[1], True) if known else (noise[0], noise[1], False)
+def noise_cavity(noise: Noise, site: Noise, part: float) -> tuple[float, float, bool]:
+    """Shape and rate without a part of a site's, and whether this is a cavity; if it is none, they are as they were."""
+    shape, rate = noise[0] - part * site[0], noise[1] - part * site[1]
+    known = shape > 1.0 and rate > 0.0
+    return (shape, rate, True) if known else (noise[0], noise[1], False)

@@ -75,7 +75,7 @@ def with_own_sites(
     remove(weights, Site(sites.shift[order[0]], sites.precision[order[0]]), free)
     X, y, _ = data
     for step, n in enumerate(order):
-        shape, rate, known = noise_cavity(noise, sites.noise[n])
+        shape, rate, known = noise_cavity(noise, sites.noise[n], 1.0)
         log_mean, more, scale = propagate(layers, weights, X[n], y[n], shape, rate, room)
         site, after = Site(sites.shift[n], sites.precision[n]), order[min(step + 1, last)]
         again = after == n  # its site is not known yet
