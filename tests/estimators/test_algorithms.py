@@ -18,7 +18,7 @@ TAKEN = {
 }
 CHOICES = {
     FOR_ANY: [
-        lambda name, size: choose(name, np.empty((50, 3)), size),
+        lambda name, size: choose(name, np.empty((50, 3)), size)[0],
         lambda name, size: choose_for_mixture(name, (50, 3), 2, size),
     ],
     FOR_NETWORKS: [lambda name, size: choose_for_network(name, 1000, 50, size)],
@@ -55,12 +55,17 @@ def test_rows_in_a_batch_are_the_user_s():
             choose(name, X, 7)
 
 
+def test_auto_goes_on_with_few_rows_at_a_time():
+    assert choose("auto", np.empty((1000, 3)), None) == [cavity.ep(250), cavity.ep(50)]
+    assert choose("ep", np.empty((1000, 3)), None) == [cavity.ep(250)]
+
+
 def test_auto_is_a_shared_site_where_own_ones_are_too_many():
     class Long:
         shape = 10**9, 2
 
-    assert choose("auto", Long(), None) == cavity.aep()
-    assert choose("auto", Long(), 100) == cavity.sep(100)
+    assert choose("auto", Long(), None) == [cavity.aep()]
+    assert choose("auto", Long(), 100) == [cavity.sep(100)]
     assert choose_for_mixture("auto", (10**6, 2), 3, None) == cavity.aep()
     assert choose_for_mixture("auto", (10**6, 2), 3, 100) == cavity.sep(100)
     assert choose_for_network("auto", 10**12, 10**6, None) == cavity.sep(rate=1.0)

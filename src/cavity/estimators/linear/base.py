@@ -25,8 +25,8 @@ class LinearEstimator(Estimator):
 
     algorithm: Any = parameter(
         "str or Algorithm",
-        f'"auto" is EP while its sites fit in memory, by many rows at a time where that converges; or {listed(FOR_ANY)}, '
-        "or an object such as `cavity.sep(batch_size=100)`.",
+        '"auto" is EP while its sites fit in memory, by many rows at a time where that converges; or '
+        f"{listed(FOR_ANY)}, or an object such as `cavity.sep(batch_size=100)`.",
         default="auto",
     )
     prior_variance: Any = parameter(
