@@ -128,8 +128,8 @@ class _Search:
         return self.unpack(climb(self.look, self.pack(self.start), curvature, bounds).point)
 
     def pack(self, hyper: Hyper) -> np.ndarray:
-        variance = hyper.variance if self.task.free.variance else []
-        return np.log(np.append(variance, hyper.noise[self.task.free.noise]))
+        free = self.task.free
+        return np.log(np.append(hyper.variance[: None if free.variance else 0], hyper.noise[free.noise]))
 
     def unpack(self, point: np.ndarray) -> Hyper:
         free, (variance, noise) = self.task.free, self.start
@@ -160,7 +160,9 @@ class _Search:
     def by_evidence(self, hyper: Hyper, result: Result) -> list[np.ndarray]:
         """d log Z by the logarithms of the variances, where they are free, and of the free part of the noise."""
         task = self.task
-        ends = [[self.moved(hyper, at, step) for step in (STEP, -STEP)] for at in np.flatnonzero(task.free.noise)]
+        ends = [
+            [self.moved(hyper, at, step) for step in (STEP, -STEP)] for at in np.flatnonzero(task.free.noise).tolist()
+        ]
         if np.all(task.weight[task.weight > 0] >= 1):
             by_variance = task.prior.by_log_variance(result.posterior, hyper.variance)
             by_noise = [result.evidence_with(up) - result.evidence_with(down) for up, down in ends]

@@ -1,6 +1,5 @@
 """Bayesian linear regressors."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from cavity.estimators.linear.base import LinearEstimator
 from cavity.estimators.linear.noise import heavy_tailed, normal, outright
 from cavity.estimators.linear.predictive import activations
 from cavity.estimators.linear.state import State
-from cavity.estimators.linear.targets import Averages, Counts, Medians, Targets
+from cavity.estimators.linear.targets import Averages, Counts, Medians
 from cavity.estimators.parameters import estimator, parameter
 from cavity.factors import offset_of, poisson
 
@@ -46,19 +45,19 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
 
     _usual = 1.0
     _widest = 20.0  # with collinear features the evidence has a peak of large noise, which is not to be met first
-    _seen: ClassVar[Callable[[np.ndarray, np.ndarray], Targets]]
+    _seen: ClassVar[type[Averages] | type[Medians]]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n_samples, n_features), targets y and, where given, weights that count rows."""
         X, y, weight = self._check_data(X, y, sample_weight, first=True)
-        self._learn(X, [y], self._seen(y, weight), weight, first=True)
+        self._learn(X, [y], self._seen.of(y, weight), weight, first=True)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior."""
         first = not hasattr(self, "posterior_")
         X, y, weight = self._check_data(X, y, sample_weight, first)
-        self._learn(X, [y], self._seen(y, weight), weight, first)
+        self._learn(X, [y], self._seen.of(y, weight), weight, first)
         return self
 
     def _activations(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +107,7 @@ class GaussianRegressor(LinearRegressor):
     )
 
     _noise = normal()
-    _seen = staticmethod(Averages.of)
+    _seen = Averages
 
 
 @estimator
@@ -133,7 +132,7 @@ class StudentTRegressor(LinearRegressor):
     )
 
     _noise = heavy_tailed()
-    _seen = staticmethod(Medians.of)
+    _seen = Medians
 
 
 @estimator
