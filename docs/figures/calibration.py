@@ -26,7 +26,7 @@ def ranks(algorithm: str, repetitions: int = REPETITIONS) -> np.ndarray:
         rng = np.random.default_rng([seed, 11])
         theta, features = rng.normal(size=DIM), rng.normal(size=(N, DIM))
         labels = np.where(features @ theta + rng.normal(size=N) > 0, 1, 0)
-        model = cavity.ProbitClassifier(algorithm=algorithm, fit_intercept=False, tol=1e-5)
+        model = cavity.ProbitClassifier(algorithm=algorithm, fit_intercept=False, standardize=False, tol=1e-5)
         model.partial_fit(features, labels, classes=[0, 1])
         places.append(stats.norm.cdf(theta, model.posterior_.mean, np.sqrt(model.posterior_.variance)))
     return np.array(places)

@@ -15,7 +15,7 @@ def draw(output: Path) -> None:
     """Fit, draw, save."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     fits = {
-        label: cavity.ProbitClassifier(algorithm=name, standardize=True).fit(X[FEATURES], y)
+        label: cavity.ProbitClassifier(algorithm=name).fit(X[FEATURES], y)
         for name, label in (("ep", "EP"), ("adf", "ADF, one pass"))
     }
     grid = plot_pairs(fits, [*FEATURES[:3], "intercept"])

@@ -15,7 +15,7 @@ from cavity.diagnostics import calibration_curve, plot_calibration, plot_coeffic
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(60, 3)) * [1.0, 10.0, 0.1]
 LABELS = RNG.integers(0, 3, 60)
-MODEL = cavity.GaussianRegressor(noise_variance=1.0, standardize=True).fit(X, X @ [1.0, 0.2, 3.0])
+MODEL = cavity.GaussianRegressor(noise_variance=1.0).fit(X, X @ [1.0, 0.2, 3.0])
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,6 @@ def test_the_generating_variance_is_recovered(make, variance):
         features = rng.normal(size=(5000, 50))
         activation = features @ rng.normal(scale=np.sqrt(variance), size=50)
         noise = rng.normal(size=5000) if make is cavity.ProbitClassifier else rng.logistic(size=5000)
-        learned.append(make(prior_variance="auto").fit(features, activation + noise > 0).prior_variance_)
+        learned.append(make().fit(features, activation + noise > 0).prior_variance_)
     print(f"{make.__name__}, {variance}: median {np.median(learned):.3f} of {np.round(np.sort(learned), 3)}")
     assert np.median(learned) == pytest.approx(variance, rel=0.2)

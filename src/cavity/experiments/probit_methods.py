@@ -55,7 +55,7 @@ def with_learned_prior(
     algorithm: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 ) -> np.ndarray:
     """The prior variance by the evidence, with the estimator."""
-    model = cavity.ProbitClassifier(algorithm=algorithm, prior_variance="auto")
+    model = cavity.ProbitClassifier(algorithm=algorithm, prior_variance="auto", standardize=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)
         model.fit(X[:, :-1], y)
