@@ -1,14 +1,14 @@
 """What the Bayesian linear models share: coefficients with a Gaussian posterior, learned at once or in chunks."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import sparse, stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from cavity._checks import is_integer, is_number
+from cavity._lazy import imported
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import choose
 from cavity.estimators.base import Estimator
@@ -17,6 +17,9 @@ from cavity.estimators.linear.learning import Hyper, Learned, Noise, Task, learn
 from cavity.estimators.parameters import estimator, parameter
 from cavity.families import Gaussian
 from cavity.inference.result import History
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LARGEST_NOISE = 10.0  # in the logarithm, above the first guess
 
@@ -247,15 +250,16 @@ class LinearEstimator(Estimator):
         names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
         return [*names, "intercept"] if self.fit_intercept else list(names)
 
-    def summary(self, level: float = 0.9) -> pd.DataFrame:
-        """Mean, standard deviation and central credible interval of every coefficient."""
+    def summary(self, level: float = 0.9) -> "DataFrame":
+        """Mean, standard deviation and central credible interval of every coefficient, by pandas."""
         check_is_fitted(self)
+        pd: Any = imported("pandas", "summary()")
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level must lie strictly between 0 and 1; got {level=}.")
         mean, sd = self.posterior_.mean, np.sqrt(self.posterior_.variance)
         reach = stats.norm.ppf(0.5 + 0.5 * level) * sd
         columns = {"mean": mean, "sd": sd, "lower": mean - reach, "upper": mean + reach}
-        index: Any = pd.Index(self._names(), name="coefficient")
+        index = pd.Index(self._names(), name="coefficient")
         if mean.ndim == 2:
             index = pd.MultiIndex.from_product([self.classes_, self._names()], names=["class", "coefficient"])
         return pd.DataFrame({name: column.ravel() for name, column in columns.items()}, index=index)
