@@ -1,7 +1,7 @@
 """Bayesian learning by expectation propagation at any data size."""
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cavity import factors, families
 from cavity._lazy import lazily
@@ -23,7 +23,7 @@ from cavity.inference.named import (
 from cavity.inference.rates import robbins_monro
 
 if TYPE_CHECKING:
-    from cavity import datasets, diagnostics
+    from cavity import datasets, diagnostics, estimators
     from cavity.estimators import (
         GaussianMixture,
         GaussianRegressor,
@@ -63,8 +63,7 @@ _LATER = {
     "cavity.inference.result": ["CollapseWarning", "ConvergenceWarning", "Result"],
     "cavity.inference.run": ["fit"],
     "cavity.datasets": ["datasets"],
-}
-_WITH_SKLEARN = {
+    "cavity.estimators": ["estimators"],
     "cavity.estimators.linear.classifiers": ["LogisticClassifier", "ProbitClassifier"],
     "cavity.estimators.mixture.estimator": ["GaussianMixture"],
     "cavity.estimators.network.regressor": ["NetworkRegressor"],
@@ -72,20 +71,7 @@ _WITH_SKLEARN = {
     "cavity.estimators.linear.regressors": ["GaussianRegressor", "PoissonRegressor", "StudentTRegressor"],
     "cavity.diagnostics": ["diagnostics"],
 }
-_table = lambda modules: {name: module for module, names in modules.items() for name in names}
-_load, __dir__ = lazily(__name__, _table(_LATER | _WITH_SKLEARN))
-
-
-def __getattr__(name: str) -> Any:
-    """Load a name when it is first asked for; where that needs what is not installed, say what to install."""
-    try:
-        return _load(name)
-    except ModuleNotFoundError as error:
-        missing = str(error.name).partition(".")[0]
-        if name not in _table(_WITH_SKLEARN) or missing == "cavity":
-            raise
-        raise ModuleNotFoundError(f"cavity.{name} needs {missing}: pip install 'cavity[sklearn]'") from error
-
+__getattr__, __dir__ = lazily(__name__, {name: module for module, names in _LATER.items() for name in names})
 
 __all__ = [
     "Algorithm",
@@ -120,7 +106,7 @@ __all__ = [
     "svi",
     "vmp",
 ]
-if find_spec("sklearn") and find_spec("pandas"):  # `from cavity import *` asks for all of them
+if find_spec("sklearn"):  # `from cavity import *` asks for all of them
     __all__ += [
         "GaussianMixture",
         "GaussianRegressor",
@@ -131,4 +117,5 @@ if find_spec("sklearn") and find_spec("pandas"):  # `from cavity import *` asks 
         "ProbitClassifier",
         "StudentTRegressor",
         "diagnostics",
+        "estimators",
     ]

@@ -1,9 +1,16 @@
-"""Names that a package loads when they are first asked for: importing it then imports neither JAX nor scikit-learn."""
+"""Names that a package loads when they are first asked for, and packages that not everybody has.
+
+Importing the library then imports neither JAX nor scikit-learn. What is missing is asked for by the name of the extra
+that brings it.
+"""
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
+
+EXTRAS = {"sklearn": "sklearn", "pandas": "pandas", "matplotlib": "demo"}  # which extra brings a package
 
 
 def lazily(package: str, table: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -15,7 +22,7 @@ def lazily(package: str, table: Mapping[str, str]) -> tuple[Callable[[str], Any]
     def get(name: str) -> Any:
         if name not in table:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(table[name])
+        module = imported(table[name], f"{package}.{name}")
         value = module if table[name] == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)  # found without this function from now on
         return value
@@ -24,3 +31,15 @@ def lazily(package: str, table: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return sorted({*vars(sys.modules[package]), *table})
 
     return get, names
+
+
+def imported(module: str, needed_by: str) -> ModuleType:
+    """A module; where it needs a package that only an extra brings, and that is missing, say which extra."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        told = f"{needed_by} needs {missing}: pip install 'cavity[{EXTRAS[missing]}]'"
+        raise ModuleNotFoundError(told, name=missing) from error

@@ -1,11 +1,11 @@
-"""Importing the library and working with Gaussians needs no JAX, and nothing else that takes long to import."""
+"""What needs no JAX, and nothing else that takes long to import: the library, Gaussians and linear models."""
 
 import subprocess
 import sys
 
 import pytest
 
-HEAVY = ("jax", "scipy", "sklearn", "pandas", "matplotlib", "numba")
+HEAVY = ("jax", "scipy", "sklearn", "pandas", "matplotlib", "numba", "tqdm")
 READS = """
 import pickle, numpy as np
 for kind, spread in ((cavity.Gaussian, np.diag([2.0, 1.0, 0.5])), (cavity.DiagonalGaussian, np.array([2.0, 1.0, 0.5]))):
@@ -77,20 +77,107 @@ def test_every_public_name_is_found():
     assert run(f"def glm_of():\n    from cavity.factors import glm\n    return glm\n{NAMES}") == []
 
 
-@pytest.mark.parametrize("missing", ["sklearn", "pandas"])
-def test_what_needs_scikit_learn_says_so(missing):
-    code = f"""
-import sys; sys.modules['{missing}'] = None
+REFUSED = """
+import sys
+class Refusal:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] in {packages}:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)
+sys.meta_path.insert(0, Refusal())
 import cavity
+def told(call):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(error)
+    else:
+        print('nothing')
+"""
+LINEAR = """
+import pickle
+import numpy as np
+from scipy import sparse
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 3))
+y = X @ [1.0, -0.5, 0.2] + rng.normal(size=60)
+name, options = {case!r}
+targets = {targets}
+first = {{'classes': np.unique(targets)}} if 'Classifier' in name else {{}}
+model = getattr(cavity, name)(**options)
+for X in (X, sparse.csr_array(X)):
+    model.fit(X, targets)
+    again = pickle.loads(pickle.dumps(model))
+    for read in ('predict', *(['predict_proba', 'predict_log_proba', 'decision_function'] * bool(first))):
+        assert np.array_equal(getattr(again, read)(X), getattr(model, read)(X))
+    model.sample_posterior(3, random_state=0), model.score(X, targets), repr(model)
+    streamed = getattr(cavity, name)(**options).partial_fit(X, targets, **first).partial_fit(X, targets)
+    assert pickle.loads(pickle.dumps(streamed)).posterior_.mean.shape == model.posterior_.mean.shape
+told(model.summary)
+print('|', *{{module.partition('.')[0] for module in sys.modules}})
+"""
+TARGETS = {
+    "ProbitClassifier": "(y > 0)",
+    "LogisticClassifier": "(y > 0)",
+    "PoissonRegressor": "rng.poisson(np.exp(0.3 * y))",
+    "GaussianRegressor": "y",
+    "StudentTRegressor": "y",
+}
+CASES = [
+    *((name, {}, targets) for name, targets in TARGETS.items()),
+    ("ProbitClassifier", {"tol": 1e-4}, "np.digitize(y, [-0.5, 0.5])"),
+    ("GaussianRegressor", {"prior_variance": "auto", "standardize": True, "noise_variance": 1.0}, "y"),
+    ("ProbitClassifier", {"algorithm": "sep", "batch_size": 20, "tol": 1e-4}, "(y > 0)"),
+]
+SLOW_TO_IMPORT = {"pandas", "matplotlib", "tqdm", "jax"}
+
+
+@pytest.mark.parametrize(("name", "options", "targets"), CASES)
+def test_linear_models_need_numpy_scipy_and_scikit_learn_only(name, options, targets):
+    code = LINEAR.format(case=(name, options), targets=targets)
+    said, loaded = " ".join(run(REFUSED.format(packages=SLOW_TO_IMPORT) + code)).split("|")
+    assert said.strip() == "summary() needs pandas: pip install 'cavity[pandas]'"
+    assert not {*loaded.split()} & SLOW_TO_IMPORT
+    assert "sklearn" in loaded.split()
+
+
+ESTIMATORS = {*TARGETS, "GaussianMixture", "NetworkRegressor", "NetworkClassifier"}
+
+
+def test_estimators_are_there_without_pandas():
+    code = "print(*cavity.__all__, '|', *dir(cavity), '|', *cavity.estimators.__all__, cavity.diagnostics.score)"
+    public, shown, estimators = " ".join(run(REFUSED.format(packages={"pandas"}) + code)).split("|")
+    assert ESTIMATORS | {"estimators", "diagnostics"} <= {*public.split()} & {*shown.split()}
+    assert {*estimators.split()} >= ESTIMATORS
+
+
+def test_what_needs_pandas_says_so():
+    code = """
+import numpy as np
+X = np.random.default_rng(0).normal(size=(20, 1))
+told(cavity.GaussianMixture(2, max_sweeps=2, evidence=False, linear_response=False).fit(X).posterior_.summary)
+told(lambda: cavity.diagnostics.plot_coefficients(cavity.LogisticClassifier().fit(X, X[:, 0] > 0)))
+"""
+    code = "import warnings; warnings.simplefilter('ignore')" + REFUSED.format(packages={"pandas"}) + code
+    assert run(code) == ["summary()", "needs", "pandas:", "pip", "install", "'cavity[pandas]'"] * 2
+
+
+def test_what_needs_matplotlib_says_so():
+    code = "told(lambda: cavity.diagnostics.plot_calibration([0, 1], {'model': [0.2, 0.7]}))"
+    said = " ".join(run(REFUSED.format(packages={"matplotlib"}) + code))
+    assert said == "a picture needs matplotlib: pip install 'cavity[demo]'"
+
+
+def test_what_needs_scikit_learn_says_so():
+    code = """
 from cavity import *
 assert fit and 'ProbitClassifier' not in globals() and 'ProbitClassifier' in dir(cavity)
-try:
-    cavity.ProbitClassifier
-except ModuleNotFoundError as error:
-    print(error)
+for where in (cavity, cavity.estimators):
+    told(lambda: where.ProbitClassifier)
 try:
     cavity.Nothing
 except AttributeError:
     print('none')
 """
-    assert run(code) == f"cavity.ProbitClassifier needs {missing}: pip install 'cavity[sklearn]' none".split()
+    said = "{}.ProbitClassifier needs sklearn: pip install 'cavity[sklearn]'".format
+    wanted = f"{said('cavity')} {said('cavity.estimators')} none".split()
+    assert run("import sys; sys.modules['sklearn'] = None" + REFUSED.format(packages=set()) + code) == wanted

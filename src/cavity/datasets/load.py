@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from cavity.datasets import formats
 from cavity.datasets.catalogue import CATALOGUE, MNIST_FILES, YEAR_BEGINS, Entry, names
@@ -158,6 +157,8 @@ def download(name: str, entry: Entry) -> Table:
 
 def fetch(url: str, name: str) -> bytes:
     """What an address gives, with a bar if it is large."""
+    from tqdm import tqdm
+
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
             length = int(response.headers.get("Content-Length") or 0)

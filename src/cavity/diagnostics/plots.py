@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from cavity._lazy import imported
 from cavity.diagnostics.scores import calibration_curve
 from cavity.families import Gaussian
 
@@ -91,8 +92,7 @@ def plot_pairs(
     `models` are fitted linear estimators of one function, results of `cavity.fit` or Gaussians. `coefficients` chooses
     some by name or position; by default all, at most six. `draws`, as of a sampler, are shown behind as dots.
     """
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     fits = by_name(models)
     posteriors = {name: posterior_of(fit) for name, fit in fits.items()}
     dim = len(next(iter(posteriors.values())).mean)
@@ -220,9 +220,12 @@ def by_name(things: Any) -> dict[str, Any]:
 
 def new_axes(width: float = 6.4, height: float = 4.2) -> Any:
     """Axes of a figure of their own."""
-    from matplotlib import pyplot as plt
+    return pyplot().subplots(figsize=(width, height), layout="constrained")[1]
 
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+def pyplot() -> Any:
+    """matplotlib, or what to install."""
+    return imported("matplotlib.pyplot", "a picture")
 
 
 def finish(axes: Any) -> Any:

@@ -1,13 +1,13 @@
 """The loop: sweeps until q stops moving."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from cavity import _tree as tree
 from cavity._precision import to_numpy
@@ -55,24 +55,21 @@ class Loop:
 
     def run(self, progress: bool, callback: Callable[[Sweep], Any] | None) -> str:
         """Sweep until converged, told to stop, or out of sweeps; which of these it was."""
-        bar = tqdm(total=self.limits.max_sweeps, desc="sweeps", disable=not progress)
-        try:
-            for _ in range(self.limits.max_sweeps):
-                sweep = self.next_sweep()
-                self.sweeps.append(sweep._replace(current=None))  # a record, not another copy of q
-                bar.update()
-                bar.set_postfix(change=f"{sweep.change:.2g}", skipped=sweep.skipped)
-                stop = callback is not None and callback(sweep)
-                if self.is_settled(sweep):
-                    return "skipping" if sweep.skipped else "stuck" if sweep.backoffs else "converged"
-                if stop:
-                    return "stopped"
-        except KeyboardInterrupt:
-            if not self.sweeps:
-                raise
-            return "interrupted"
-        finally:
-            bar.close()
+        with bar(self.limits.max_sweeps, progress) as show:
+            try:
+                for _ in range(self.limits.max_sweeps):
+                    sweep = self.next_sweep()
+                    self.sweeps.append(sweep._replace(current=None))  # a record, not another copy of q
+                    show(sweep)
+                    stop = callback is not None and callback(sweep)
+                    if self.is_settled(sweep):
+                        return "skipping" if sweep.skipped else "stuck" if sweep.backoffs else "converged"
+                    if stop:
+                        return "stopped"
+            except KeyboardInterrupt:
+                if not self.sweeps:
+                    raise
+                return "interrupted"
         return "out of sweeps"
 
     def next_sweep(self) -> Sweep:
@@ -218,6 +215,23 @@ class Loop:
             complaints=tuple(found),
             fitted=Fitted(self.walk, state, self.algorithm, self.limits.seed) if keep_data else None,
         )
+
+
+@contextmanager
+def bar(total: int, shown: bool) -> Iterator[Callable[[Sweep], None]]:
+    """What is called with each sweep: shows it in a bar, or does nothing and needs no tqdm."""
+    if not shown:
+        yield lambda sweep: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc="sweeps") as drawn:
+
+        def show(sweep: Sweep) -> None:
+            drawn.update()
+            drawn.set_postfix(change=f"{sweep.change:.2g}", skipped=sweep.skipped)
+
+        yield show
 
 
 def n_bytes(sites: Sites) -> int:

@@ -1,21 +1,18 @@
 """The prior of a Gaussian mixture, the units it is fitted in, and where a fit begins."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from cavity import _tree as tree
+from cavity.estimators.mixture.k_means import k_means, nearest
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
 from cavity.inference.result import Result
 from cavity.inference.source import Arrays, chunks, sample
 
 NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
 ROWS_FOR_KMEANS = 20_000
-STARTS = 4  # of k-means, which takes a small part of the time: one start often has two clusters in one
 FARTHEST = 1e200  # spreads from the middle: what is farther away is impossible all the same, and stays a number
 
 
@@ -110,15 +107,16 @@ def first_labels(Z: np.ndarray, n_components: int, how: Any, rng: np.random.Rand
     """Assignments to begin with: by k-means, at random, or as given."""
     if not isinstance(how, str):
         return np.asarray(how)
-    distinct = len(np.unique(Z, axis=0)) if len(Z) < ROWS_FOR_KMEANS else n_components
-    if how == "random" or distinct == 1:
-        return rng.randint(n_components, size=len(Z))
+    at_random = lambda: rng.randint(n_components, size=len(Z))
+    if how == "random":
+        return at_random()
     source = Arrays.of(Z)
     chosen, _ = sample(source, ROWS_FOR_KMEANS, lambda n, k: rng.choice(n, k, replace=False))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than asked for: some begin empty
-        found = KMeans(min(n_components, distinct), n_init=STARTS, random_state=rng).fit(chosen)
-    return np.concatenate([found.predict(rows) for rows in chunks(source)])
+    distinct = len(np.unique(chosen, axis=0))
+    if distinct == 1:
+        return at_random()
+    centres = k_means(chosen, min(n_components, distinct), rng)
+    return np.concatenate([nearest(rows, centres) for rows in chunks(source)])
 
 
 def log_evidence_of(result: Result, units: Units, n_rows: int) -> float:

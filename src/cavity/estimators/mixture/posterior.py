@@ -5,16 +5,19 @@ numbers are kept for each component and feature, with the rates as matrices.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy import special, stats
 
 from cavity._checks import is_integer, is_number
+from cavity._lazy import imported
 from cavity.estimators.mixture.correction import Correction
 from cavity.estimators.mixture.model import Units
 from cavity.families import NormalWishart, Product
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 DRAWS_FOR_COVARIANCES = 4000  # intervals of covariances between two features have no closed form
 SMALLEST_COUNT = 1e-3  # of a Beta distribution: one that is wider has all its weight at both ends
@@ -167,8 +170,9 @@ class MixturePosterior:
         scale = 1.0 if np.all(added == 0) else wider[0]
         return self.means[component], dim * stats.f(dim, 2 * shape[0]).ppf(level) * (matrix + added / scale)
 
-    def summary(self, level: float = 0.9) -> pd.DataFrame:
-        """Mean, standard deviation and central credible interval of every weight, mean and variance."""
+    def summary(self, level: float = 0.9) -> "DataFrame":
+        """Mean, standard deviation and central credible interval of every weight, mean and variance, by pandas."""
+        pd: Any = imported("pandas", "summary()")
         variances = np.einsum("jdd->jd", self.covariances)
         values = {"weights": self.weights[:, None], "means": self.means, "variances": variances}
         spreads = self._standard_deviations()
