@@ -3,9 +3,12 @@
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy import stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from cavity._checks import is_integer, is_number
+from cavity._lazy import imported
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import FOR_ANY, choose, listed
 from cavity.estimators.base import Estimator
@@ -18,6 +21,9 @@ from cavity.estimators.units import Moments
 
 if TYPE_CHECKING:
     pass
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @estimator
@@ -234,5 +240,26 @@ class LinearEstimator(Estimator):
         names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
         return [*names, "intercept"] if self._state.units.intercept else list(names)
 
-    def summary(self, level: float = 0.9) -> Any:
-        """Mean, standard deviation and central credible interval of every coefficient, as a DataFrame of pandas."""
+    def summary(self, level: float = 0.9) -> "DataFrame":
+        """Mean, standard deviation and central credible interval of every coefficient."""
+        pd: Any = imported("pandas", "summary()")
+        check_is_fitted(self)
+        if not (is_number(level) and 0 < level < 1):
+            raise ValueError(f"level must lie strictly between 0 and 1; got {level=}.")
+        mean, sd = self.posterior_.mean, np.sqrt(self.posterior_.variance)
+        reach = stats.norm.ppf(0.5 + 0.5 * level) * sd
+        columns = {"mean": mean, "sd": sd, "lower": mean - reach, "upper": mean + reach}
+        index: Any = pd.Index(self._names(), name="coefficient")
+        if mean.ndim == 2:
+            index = pd.MultiIndex.from_product([self.classes_, self._names()], names=["class", "coefficient"])
+        return pd.DataFrame({name: column.ravel() for name, column in columns.items()}, index=index)
+
+    def sample_posterior(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draws of the coefficients, intercept last: (n_samples, [class,] coefficient)."""
+        check_is_fitted(self)
+        if not (is_integer(n_samples) and n_samples >= 1):
+            raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
+        posterior = self._state.posterior()
+        noise = check_random_state(random_state).standard_normal((n_samples, *posterior.mean.shape))
+        root = np.linalg.cholesky(posterior.covariance)
+        return self._state.units.to_given()(posterior.mean + np.einsum("...ij,s...j->s...i", root, noise))
