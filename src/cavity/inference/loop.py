@@ -15,7 +15,7 @@ from cavity.inference import acceleration, control
 from cavity.inference.complaints import complaints
 from cavity.inference.contract import Family, Sites
 from cavity.inference.control import Act
-from cavity.inference.evidence import Evidence, log_evidence
+from cavity.inference.evidence import Evidence, log_evidence, sharing_error
 from cavity.inference.fitted import Fitted
 from cavity.inference.measure import measure, reads_of
 from cavity.inference.named import Algorithm
@@ -184,7 +184,13 @@ class Loop:
         """Whether a sweep was interrupted that had changed sites in place: no later fit can go on from these."""
         return ending == "interrupted" and not self.walk.sums.copies_sites
 
-    def result(self, ending: str, sharing_error: float, keep_data: bool) -> Result:
+    def sharing_error(self, q: Any, evidence: Evidence | None) -> float:
+        """What it costs that data share sites, where the closing pass could tell."""
+        if evidence is None or evidence.moves is None:
+            return float("nan")
+        return sharing_error(q, self.in_user_coordinates(self.progress.state.q + evidence.moves))
+
+    def result(self, ending: str, keep_data: bool) -> Result:
         """What the user gets, with what went wrong on the way."""
         self.progress = self.progress.bare()
         problem, history, state = self.walk.problem, History.of(self.sweeps), self.progress.state
@@ -195,8 +201,8 @@ class Loop:
                 "data must be rescaled: the precisions of the posterior span more than the sixteen digits of float64. "
                 "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
             )
-        report = self.walk.sums.report(state)
-        found = complaints(history, problem, ending, self.limits.tol, evidence, self.progress.n_sweeps)
+        report, error = self.walk.sums.report(state), self.sharing_error(posterior, evidence)
+        found = complaints(history, problem, ending, self.limits.tol, evidence, error, self.progress.n_sweeps)
         found = [each for each in found if each[0] is not CollapseWarning or not report.repeats]
         if report.complaint:
             found.append((ConvergenceWarning, report.complaint))
@@ -211,7 +217,7 @@ class Loop:
             site_bytes=0 if problem.slots.nowhere else n_bytes(state.sites),
             n_sites=problem.slots.n_sites,
             groups=None if self.algorithm.groups is None else problem.groups(self.algorithm),
-            sharing_error=sharing_error,
+            sharing_error=error,
             sampling=report.values,
             progress=None if self.is_torn(ending) else self.progress,
             origin=Origin.of(problem, self.algorithm, self.limits.seed),
