@@ -91,10 +91,9 @@ def of_sharing(error: float) -> Complaint | None:
     """Shared sites of data that are too few, or too influential, for an average to stand for each."""
     if not error > TOO_FAR:
         return None
-    distance = f"about {error:.2g}" if np.isfinite(error) else "many"
     return SharingWarning, (
-        f"Shared sites have put a posterior mean {distance} standard deviations away from EP's: for so many parameters "
-        "the data are too few, or some too influential, to share a site. Use algorithm='ep', or cavity.ep()."
+        f"Shared sites have put a posterior mean about {error:.2g} standard deviations away from EP's: for so many "
+        "parameters the data are too few, or some too influential, to share a site. Use algorithm='ep', or cavity.ep()."
     )
 
 

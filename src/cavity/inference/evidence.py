@@ -44,9 +44,3 @@ def closed(prior: Family, q: Family, terms: Any, power: float) -> Evidence:
     ok = bool(np.isfinite(rebuilt))  # far from a fixed point q̂ may be improper
     value = (rebuilt if ok else here) - float(reads.log_partition(prior)) + float(terms.value)
     return Evidence(value, float(terms.left_out), ok, float(terms.unsettled), moves=terms.moves)
-
-
-def sharing_error(q: Family, visited: Family) -> float:
-    """By how many standard deviations a visit of EP moves the mean that it moves most; infinity where it loses q."""
-    reads = reads_of(visited)
-    return float(reads.means_apart(q, visited)) if bool(reads.is_proper(visited)) else float("inf")

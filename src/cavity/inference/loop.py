@@ -15,7 +15,7 @@ from cavity.inference import acceleration, control
 from cavity.inference.complaints import complaints
 from cavity.inference.contract import Family, Sites
 from cavity.inference.control import Act
-from cavity.inference.evidence import Evidence, log_evidence, sharing_error
+from cavity.inference.evidence import Evidence, log_evidence
 from cavity.inference.fitted import Fitted
 from cavity.inference.measure import measure, reads_of
 from cavity.inference.named import Algorithm
@@ -24,6 +24,8 @@ from cavity.inference.resume import Origin, at_sites, sign
 from cavity.inference.sweep import Course, Swept, sweep
 from cavity.inference.update import State
 from cavity.inference.walk import Walk
+
+LITTLE = 1e-4  # share of a move: to first order in what follows from it
 
 
 class Limits(NamedTuple):
@@ -185,10 +187,14 @@ class Loop:
         return ending == "interrupted" and not self.walk.sums.copies_sites
 
     def sharing_error(self, q: Any, evidence: Evidence | None) -> float:
-        """What it costs that data share sites, where the closing pass could tell."""
+        """By how many standard deviations a visit of EP moves the mean it moves most, or begins to if it loses q."""
         if evidence is None or evidence.moves is None:
             return float("nan")
-        return sharing_error(q, self.in_user_coordinates(self.progress.state.q + evidence.moves))
+        for share in (1.0, LITTLE):
+            visited = self.in_user_coordinates(self.progress.state.q + share * evidence.moves)
+            if bool(reads_of(visited).is_proper(visited)):
+                return float(reads_of(q).means_apart(q, visited)) / share
+        return float("nan")
 
     def result(self, ending: str, keep_data: bool) -> Result:
         """What the user gets, with what went wrong on the way."""
