@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         NormalWishart,
         Wishart,
     )
-    from cavity.inference.result import CollapseWarning, ConvergenceWarning, Result
+    from cavity.inference.result import CollapseWarning, ConvergenceWarning, Result, SharingWarning
     from cavity.inference.run import fit
 
 __version__ = "0.1.0"
@@ -60,7 +60,7 @@ _LATER = {
         "NormalWishart",
         "Wishart",
     ],
-    "cavity.inference.result": ["CollapseWarning", "ConvergenceWarning", "Result"],
+    "cavity.inference.result": ["CollapseWarning", "ConvergenceWarning", "Result", "SharingWarning"],
     "cavity.inference.run": ["fit"],
     "cavity.datasets": ["datasets"],
     "cavity.estimators": ["estimators"],
@@ -88,6 +88,7 @@ __all__ = [
     "NormalWishart",
     "Product",
     "Result",
+    "SharingWarning",
     "Wishart",
     "adf",
     "aep",

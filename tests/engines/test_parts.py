@@ -64,11 +64,11 @@ def in_parts(model, algorithm, n_parts, weights=None, **limits):
     problem = problem._replace(source=source, weight=by_part, slots=slots)
     given = Limits(**({"max_sweeps": 300, "tol": 1e-11, "seed": 0, "evidence": True} | limits))
     with Threads(2) as threads:
-        walk, begun, error = Walk(problem, threads), None, float("nan")
+        walk, begun = Walk(problem, threads), None
         if algorithm.finds_groups:
-            walk, begun, error = grouping.grouped(walk, algorithm, given, None)
+            walk, begun = grouping.grouped(walk, algorithm, given, None)
         loop = Loop(walk, algorithm, given, begun or Progress.at(first_state(walk, 0)))
-        return loop.result(loop.run(False, None), error, keep_data=True)
+        return loop.result(loop.run(False, None), keep_data=True)
 
 
 def distance(one, other):

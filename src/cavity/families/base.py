@@ -122,6 +122,16 @@ class ExpFamily(abc.ABC):
         return xp.sqrt(xp.maximum(square, 0.0))
 
     @in_float64
+    def means_apart(self, other: Self) -> Array:
+        """max |E[θ_i] − E'[θ_i]| / sd(θ_i) over the numbers in θ; NaN where a family knows no means and variances."""
+        if not hasattr(type(self), "variance"):
+            return np.float64(np.nan)
+        check_alike(self, other)
+        gap = abs(self.mean - other.mean)  # type: ignore[attr-defined]
+        xp = namespace(gap)
+        return xp.max(gap / xp.sqrt(self.variance))  # type: ignore[attr-defined]
+
+    @in_float64
     def log_prob(self, theta: Any) -> Array:
         """log q(θ); leading axes of θ beyond its own shape are independent evaluations."""
         theta = _tree.map(lambda _, part: as_array(part), self.event_shape(), theta, is_leaf=is_shape)

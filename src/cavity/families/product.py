@@ -74,6 +74,12 @@ class Product(ExpFamily):
         return namespace(square).sqrt(square)
 
     @in_float64
+    def means_apart(self, other: Self) -> Array:
+        check_alike(self, other)
+        gaps = _tree.leaves(self._map(lambda part, part_other: part.means_apart(part_other), other.parts))
+        return namespace(*gaps).max(namespace(*gaps).stack(gaps))
+
+    @in_float64
     def is_proper(self) -> Array:
         proper = [part.is_proper() for part in self._leaves()]
         return namespace(*proper).all(namespace(*proper).stack(proper))

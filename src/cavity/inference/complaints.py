@@ -7,13 +7,20 @@ from cavity.families.base import is_shape
 from cavity.inference.contract import Family
 from cavity.inference.evidence import Evidence
 from cavity.inference.problem import Problem
-from cavity.inference.result import CollapseWarning, ConvergenceWarning, History
+from cavity.inference.result import CollapseWarning, ConvergenceWarning, History, SharingWarning
 
 Complaint = tuple[type[Warning], str]
+TOO_FAR = 0.1  # standard deviations that sharing may move a mean: docs/decisions/0024
 
 
 def complaints(
-    history: History, problem: Problem, ending: str, tol: float, evidence: Evidence | None, passes: int
+    history: History,
+    problem: Problem,
+    ending: str,
+    tol: float,
+    evidence: Evidence | None,
+    sharing_error: float,
+    passes: int,
 ) -> list[Complaint]:
     """Category and text of each warning; a fit that its callback stopped is not called unfinished.
 
@@ -24,6 +31,7 @@ def complaints(
         of_skipped_data(history, problem),
         of_a_standstill(ending),
         None if evidence is None else of_evidence(evidence),
+        of_sharing(sharing_error),
         of_collapse(history, problem, passes),
     ]
     return [complaint for complaint in found if complaint is not None]
@@ -76,6 +84,16 @@ def of_evidence(evidence: Evidence) -> Complaint | None:
         reason = "the data's own sites do not add up to a proper distribution"
     return ConvergenceWarning, (
         f"log_evidence is unreliable: {reason}. Do not compare models by it; cavity.ep() may do better."
+    )
+
+
+def of_sharing(error: float) -> Complaint | None:
+    """Shared sites of data that are too few, or too influential, for an average to stand for each."""
+    if not error > TOO_FAR:
+        return None
+    return SharingWarning, (
+        f"Shared sites have put a posterior mean about {error:.2g} standard deviations away from EP's: for so many "
+        "parameters the data are too few, or some too influential, to share a site. Use algorithm='ep', or cavity.ep()."
     )
 
 

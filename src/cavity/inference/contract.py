@@ -1,8 +1,7 @@
 """What the engine asks of a family, a factor and a source. Nothing else is called on them.
 
-A *source* is a list of parts, and a part a recipe for some rows. A *batch* is the unit of update: the rows judged from
-one q. A *chunk* is the unit of computing: at most `CHUNK` rows of one batch. What a chunk gives is a sum (`Found`), and
-the update is made of sums.
+A *source* is a list of parts, a part a recipe for some rows. A *batch* is the unit of update: rows judged from one q. A
+*chunk* is the unit of computing: at most `CHUNK` rows of one batch. It gives a sum, `Found`, of which updates are made.
 """
 
 import abc
@@ -47,6 +46,9 @@ class Family(Protocol):
 
     def distance(self, other: Any) -> Any:
         """How many posterior standard deviations two members are apart."""
+
+    def means_apart(self, other: Any) -> Any:
+        """How many of its standard deviations the means of one number in θ are apart at most; NaN if there are none."""
 
     def statistics(self, theta: Any) -> Any:
         """T(θ)."""
@@ -158,6 +160,7 @@ class Terms(NamedTuple):
     value: Any  # Σ w {ℓ_α(c) + (A(c) − A(q))/α}, with c the cavity of the datum's own site
     left_out: Any  # rows whose term could not be formed
     unsettled: Any = 0.0  # rows whose term was found by a fit of its own that did not converge
+    moves: Any = None  # Σ w (λ̂′ − λ̂), λ̂′ asked for without λ̂ in place of the shared site; None where that is not found
 
 
 class Rows(NamedTuple):

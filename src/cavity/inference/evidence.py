@@ -1,4 +1,4 @@
-"""The evidence log Z, equation (26), by one closing pass over the data."""
+"""The closing pass over the data: the evidence log Z, equation (26), and what it costs that data share sites."""
 
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ class Evidence(NamedTuple):
     rebuilt: bool = True  # whether q could be rebuilt from the data's own sites
     unsettled: float = 0.0  # data whose term was found by a fit of its own that did not converge
     refusal: str | None = None  # why there is none: `value` is then NaN
+    moves: Any = None  # of q, if every datum had a site of its own: where data share sites and this could be found
 
 
 def log_evidence(walk: Walk, state: State, power: float, seed: int = 0) -> Evidence:
@@ -42,4 +43,4 @@ def closed(prior: Family, q: Family, terms: Any, power: float) -> Evidence:
     rebuilt = here + float(reads.rise(q, q_hat)) if power == 0 else float(reads.log_partition(q_hat))
     ok = bool(np.isfinite(rebuilt))  # far from a fixed point q̂ may be improper
     value = (rebuilt if ok else here) - float(reads.log_partition(prior)) + float(terms.value)
-    return Evidence(value, float(terms.left_out), ok, float(terms.unsettled))
+    return Evidence(value, float(terms.left_out), ok, float(terms.unsettled), moves=terms.moves)

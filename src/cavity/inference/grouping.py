@@ -10,7 +10,7 @@ A change r of natural parameters is known here by its values ⟨r, T(θ)⟩ at d
 variance is the squared length of r in Fisher's metric, for any family and with no matrix of that size.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,17 +34,10 @@ RESTARTS, LLOYD = 5, 50  # of k-means, and the most steps of each
 SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE = 50, 1e-3  # before groups are found; at most, and how still q must be
 
 
-class Grouping(NamedTuple):
-    """Group labels, and the sharing error they leave."""
-
-    labels: np.ndarray  # (N,)
-    error: float  # posterior standard deviations by which sharing sites within groups is predicted to move q
-
-
-def grouped(walk: Walk, algorithm: Algorithm, limits: Limits, start: Any) -> tuple[Walk, Progress | None, float]:
+def grouped(walk: Walk, algorithm: Algorithm, limits: Limits, start: Any) -> tuple[Walk, Progress | None]:
     """The walk with groups: those of a result to go on from, or groups found after some sweeps with one shared site.
 
-    Also where to begin, with that site in each group, and the error that is left; None to begin as any other fit.
+    Also where to begin, with that site in each group; None to begin as any other fit.
     """
     problem = walk.problem
     if isinstance(start, Result):
@@ -52,10 +45,10 @@ def grouped(walk: Walk, algorithm: Algorithm, limits: Limits, start: Any) -> tup
         if start.groups is None or len(start.groups) != expected:
             raise ValueError("start must be a result for the same data and algorithm; its groups are of other rows.")
         labels = start.groups if problem.kept is None else start.groups[problem.kept]
-        return Walk(problem.with_groups(labels, start.n_sites), walk.threads), None, start.sharing_error
+        return Walk(problem.with_groups(labels, start.n_sites), walk.threads), None
     walk.sums.programs()  # a ValueError for data in blocks
     if min(int(algorithm.n_sites), problem.n_rows - 1) <= 1:
-        return walk, None, float("nan")
+        return walk, None
     few = limits._replace(
         max_sweeps=min(limits.max_sweeps, SWEEPS_WITH_ONE_SITE), tol=TOL_WITH_ONE_SITE, evidence=False
     )
@@ -65,13 +58,13 @@ def grouped(walk: Walk, algorithm: Algorithm, limits: Limits, start: Any) -> tup
     loop = Loop(walk, aep(algorithm.power), few, begun)
     loop.settle()
     state = loop.progress.state
-    labels, error = find(walk, state, int(algorithm.n_sites), algorithm.power, limits.seed)
+    labels = find(walk, state, int(algorithm.n_sites), algorithm.power, limits.seed)
     walk = Walk(problem.with_groups(labels, int(labels.max()) + 1), walk.threads)
     sites = tree.map(lambda leaf: np.repeat(leaf, len(walk.slots.counts), axis=0), state.sites)
-    return walk, Progress.at(walk.at(first_state(walk, limits.seed), sites)), error
+    return walk, Progress.at(walk.at(first_state(walk, limits.seed), sites))
 
 
-def find(walk: Walk, state: State, most: int, power: float, seed: int) -> Grouping:
+def find(walk: Walk, state: State, most: int, power: float, seed: int) -> np.ndarray:
     """A label for each row, for at most `most` groups; all zero where one shared site is enough, or none helps.
 
     The state is that with one shared site, near its fixed point.
@@ -84,16 +77,16 @@ def find(walk: Walk, state: State, most: int, power: float, seed: int) -> Groupi
     draws = draws_of(state.q, int(rng.integers(2**31)), number)
     errors = centred(walk.errors(state, draws, Setting(power)))
     total = weight @ errors
-    error = remains = length(total)
-    least = WORTH**0.5 * error
+    remains = length(total)
+    least = WORTH**0.5 * remains
     for n_groups in ladder(most):
         if remains < ENOUGH:
             break
         found = clusters(rng, errors, weight, n_groups)
         remains = length(total - effect(walk, state, found, draws, power))
         if remains < least:  # and not where it is not a number
-            labels, error, least = found, remains, remains
-    return Grouping(labels, error)
+            labels, least = found, remains
+    return labels
 
 
 def ladder(most: int) -> list[int]:

@@ -18,6 +18,11 @@ def distance(new: Family, reference: Family) -> Any:
     return new.distance(reference)
 
 
+def means_apart(q: Family, other: Family) -> Any:
+    """How many standard deviations of q the means of one number in θ are apart at most."""
+    return q.means_apart(other)
+
+
 def entropy(q: Family) -> Any:
     return q.entropy()
 

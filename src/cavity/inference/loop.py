@@ -25,6 +25,8 @@ from cavity.inference.sweep import Course, Swept, sweep
 from cavity.inference.update import State
 from cavity.inference.walk import Walk
 
+LITTLE = 1e-4  # share of a move: to first order in what follows from it
+
 
 class Limits(NamedTuple):
     """When to stop, and what to look at on the way."""
@@ -181,7 +183,17 @@ class Loop:
         """Whether a sweep was interrupted that had changed sites in place: no later fit can go on from these."""
         return ending == "interrupted" and not self.walk.sums.copies_sites
 
-    def result(self, ending: str, sharing_error: float, keep_data: bool) -> Result:
+    def sharing_error(self, q: Any, evidence: Evidence | None) -> float:
+        """By how many standard deviations a visit of EP moves the mean it moves most, or begins to if it loses q."""
+        if evidence is None or evidence.moves is None:
+            return float("nan")
+        for share in (1.0, LITTLE):
+            visited = self.in_user_coordinates(self.progress.state.q + share * evidence.moves)
+            if bool(reads_of(visited).is_proper(visited)):
+                return float(reads_of(q).means_apart(q, visited)) / share
+        return float("nan")
+
+    def result(self, ending: str, keep_data: bool) -> Result:
         """What the user gets, with what went wrong on the way."""
         self.progress = self.progress.bare()
         problem, history, state = self.walk.problem, History.of(self.sweeps), self.progress.state
@@ -192,8 +204,8 @@ class Loop:
                 "data must be rescaled: the precisions of the posterior span more than the sixteen digits of float64. "
                 "Standardise the columns of X, or use a prior variance nearer to the scale of the data."
             )
-        report = self.walk.sums.report(state)
-        found = complaints(history, problem, ending, self.limits.tol, evidence, self.progress.n_sweeps)
+        report, error = self.walk.sums.report(state), self.sharing_error(posterior, evidence)
+        found = complaints(history, problem, ending, self.limits.tol, evidence, error, self.progress.n_sweeps)
         found = [each for each in found if each[0] is not CollapseWarning or not report.repeats]
         if report.complaint:
             found.append((ConvergenceWarning, report.complaint))
@@ -208,7 +220,7 @@ class Loop:
             site_bytes=0 if problem.slots.nowhere else n_bytes(state.sites),
             n_sites=problem.slots.n_sites,
             groups=None if self.algorithm.groups is None else problem.groups(self.algorithm),
-            sharing_error=sharing_error,
+            sharing_error=error,
             sampling=report.values,
             progress=None if self.is_torn(ending) else self.progress,
             origin=Origin.of(problem, self.algorithm, self.limits.seed),

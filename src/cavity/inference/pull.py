@@ -85,7 +85,10 @@ def terms_of_each(
 
     def block(weight: Array, data: Tree) -> tuple[Terms, None]:
         sites, valid = own_sites(factor, q, site, present, data, power)
-        return sum_of_terms(factor, q, sites, valid, data, weight, power), None
+        again = lambda site, datum, present: pull(factor, q, site, datum, present, power)
+        pulls = jax.vmap(again)(sites, data, memory.present(weight))
+        moves = summarise(pulls._replace(valid=pulls.valid & valid), weight).total
+        return sum_of_terms(factor, q, sites, valid, data, weight, power)._replace(moves=moves), None
 
     return over_blocks(block, weight, data)[0]
 

@@ -20,6 +20,10 @@ class CollapseWarning(UserWarning):
     """The posterior's variance shrinks sweep after sweep: data are being counted again and again."""
 
 
+class SharingWarning(UserWarning):
+    """Data share sites that are too few for them: the posterior is not that of EP."""
+
+
 class Sweep(NamedTuple):
     """What is known after one sweep; a callback receives it."""
 
@@ -109,7 +113,9 @@ class Result:
     site_bytes: int  # held for sites
     n_sites: int  # K; one where groups were looked for and one shared site is enough, or none would help
     groups: np.ndarray | None  # the group of each row, where there are groups; 0 too for rows of weight zero
-    sharing_error: float  # with groups="auto": predicted distance from EP in posterior standard deviations, else NaN
+    sharing_error: (
+        float  # predicted distance from EP of the mean that is farthest off, in posterior standard deviations
+    )
     sampling: Any = None  # R-hat and effective sample size of every sweep, where moments were sampled
     progress: Progress | None = None  # to go on from
     origin: Any = None  # what was fitted, to see whether a later fit is of the same: see `cavity.inference.resume`

@@ -98,14 +98,14 @@ def quiet_fit(factor: Any, prior: Any, data: Any, algorithm: Algorithm, options:
         raise ValueError(f"callback must be a function of a Sweep; got {options.callback!r}.")
     calm = one_blas_thread() if problem.sums.small_matrices else nullcontext()
     with Threads(check_threads(options.n_threads)) as threads, calm:
-        walk, begun, sharing_error = Walk(problem, threads), None, float("nan")
+        walk, begun = Walk(problem, threads), None
         if algorithm.finds_groups:
-            walk, begun, sharing_error = grouping.grouped(walk, algorithm, limits, start)
+            walk, begun = grouping.grouped(walk, algorithm, limits, start)
         if begun is None:
             begun = beginning(walk, algorithm, limits.seed, start)
         loop = Loop(walk, algorithm, limits, begun)
         ending = loop.run(options.progress, options.callback)
-        return loop.result(ending, sharing_error, options.keep_data)
+        return loop.result(ending, options.keep_data)
 
 
 def beginning(walk: Walk, algorithm: Algorithm, seed: int, start: Any) -> Progress:

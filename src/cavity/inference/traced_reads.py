@@ -35,6 +35,12 @@ def distance(new: Family, reference: Family) -> Array:
 
 
 @compiled
+def means_apart(q: Family, other: Family) -> Array:
+    """How many standard deviations of q the means of one number in θ are apart at most."""
+    return jnp.asarray(q.means_apart(other))
+
+
+@compiled
 def entropy(q: Family) -> Array:
     return q.entropy()
 

@@ -62,27 +62,31 @@ class InCoordinates(Sums):
 
     @quiet
     def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
-        own, valid, power = rows.sites, np.ones(len(rows.weight), bool), setting.power
+        own, valid, power, moves = rows.sites, np.ones(len(rows.weight), bool), setting.power, None
         if own is None:
-            sites, present = memory.sites_seen(view, rows)
-            own, valid, _ = self.ask(without(view.q, sites, power * present), view.q, rows, power)
+            own, valid, change = self.asked_twice(view, rows, power)
+            moves = tree.map(lambda leaf: rows.weight @ leaf, change)
         cavity = without(view.q, own, power * memory.present(rows.weight))
         value = self.tilts(cavity, rows, power).log_mean - log_means_of_sites(cavity, own, power)
         usable = np.isfinite(value) & valid
         left_out = float(np.sum(~usable & (rows.weight > 0)))
         used = np.where(usable, rows.weight, 0.0)
         total = tree.map(lambda leaf: used @ leaf, own)
-        return Terms(total, np.sum(used * np.where(usable, value, 0.0)), left_out)
+        return Terms(total, np.sum(used * np.where(usable, value, 0.0)), left_out, moves=moves)
 
     @quiet
     def errors(self, view: View, rows: Rows, draws: Any, setting: Setting) -> np.ndarray:
-        (sites, present), power = memory.sites_seen(view, rows), setting.power
+        _, _, change = self.asked_twice(view, rows, setting.power)
+        theta = np.asarray(draws)
+        return change.shift @ theta.T - 0.5 * change.precision @ (theta**2).T
+
+    def asked_twice(self, view: View, rows: Rows, power: float) -> tuple[Any, np.ndarray, Any]:
+        """λ̂ of rows that share a site, whether it is valid, and by how much it changes once it is what is removed."""
+        sites, present = memory.sites_seen(view, rows)
         asked = self.ask(without(view.q, sites, power * present), view.q, rows, power)
         cavity = without(view.q, asked.site, power * memory.present(rows.weight))
         again = self.ask(cavity, view.q, rows, power)
-        change = memory.times((asked.valid & again.valid) * 1.0, again.site - asked.site)
-        theta = np.asarray(draws)
-        return change.shift @ theta.T - 0.5 * change.precision @ (theta**2).T
+        return asked.site, asked.valid, memory.times((asked.valid & again.valid) * 1.0, again.site - asked.site)
 
     def visits(
         self, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, setting: Setting

@@ -62,6 +62,12 @@ def ask(tilt: Tilt, mean: Array, variance: Array, proper: Array) -> Asked:
     return Asked(Line(xp.where(valid, site.shift, 0.0), xp.where(valid, site.precision, 0.0)), valid)
 
 
+def changes(asked: Asked, sites: Line) -> Line:
+    """What new sites of rows differ by from those before; nothing where they are not valid."""
+    xp = namespace(asked.site.shift)
+    return Line(*(xp.where(asked.valid, new - old, 0.0) for new, old in zip(asked.site, sites, strict=True)))
+
+
 def ask_with_scales(tilt: Tilt, mean: Array, variance: Array, proper: Array, power: float) -> Scaled:
     """Own-site estimates with their scales, which only data that are remembered nowhere need."""
     asked = ask(tilt, mean, variance, proper)

@@ -11,7 +11,7 @@ import numpy as np
 from cavity import linalg
 from cavity._array import is_jax, namespace
 from cavity.factors.glm import rows as rows_of
-from cavity.factors.glm.line import Asked, Line, ask, ask_with_scales, log_replacement, tilts_of, without
+from cavity.factors.glm.line import Asked, Line, ask, ask_with_scales, changes, log_replacement, tilts_of, without
 from cavity.inference import memory
 from cavity.inference.contract import Found, Terms
 
@@ -93,8 +93,7 @@ def own_estimates(likelihood: Any, q: Any, view: Seen, sites: Line, data: Any, w
     features, y = data
     mean, variance, remains = without(sites, *view.marginals(features), power * memory.present(weight))
     asked = asked_of(likelihood, y, mean, variance, remains & view.proper, power)
-    xp = namespace(mean)
-    change = Line(*(xp.where(asked.valid, new - old, 0.0) for new, old in zip(asked.site, sites, strict=True)))
+    change = changes(asked, sites)
     return summed(q, features, asked, change, weight)._replace(change=change)
 
 
@@ -109,31 +108,52 @@ def summed(q: Any, features: Any, asked: Asked, site: Line, weight: Any) -> Foun
 
 
 def terms(likelihood: Any, q: Any, view: Seen, here: Seen, data: Any, weight: Any, power: float) -> Terms:
-    """What rows that see one cavity add to the closing evidence; `here` is q as they see it."""
+    """What rows that see one cavity add to the closing evidence, and how far visits of their own sites would move q.
+
+    `here` is q as they see it.
+    """
     features, y = data
     mean, variance = view.marginals(features)
     asked = asked_of(likelihood, y, mean, variance, view.proper & (variance >= 0), power)
-    return terms_of(likelihood, q, here, asked.site, asked.valid, data, weight, power)
+    own = in_own_cavities(likelihood, here, asked.site, data, weight, power)
+    again = ask(own.tilt, own.mean, own.variance, own.proper & asked.valid)
+    moves = expand(q, features, weight, changes(again, asked.site))
+    return terms_of(q, own, asked.site, asked.valid, features, weight)._replace(moves=moves)
 
 
 def own_terms(likelihood: Any, q: Any, here: Seen, sites: Line, data: Any, weight: Any, power: float) -> Terms:
     """What rows with sites of their own add to the closing evidence."""
-    return terms_of(likelihood, q, here, sites, here.proper, data, weight, power)
+    own = in_own_cavities(likelihood, here, sites, data, weight, power)
+    return terms_of(q, own, sites, here.proper, data[0], weight)
 
 
-def terms_of(
-    likelihood: Any, q: Any, here: Seen, site: Line, valid: Any, data: Any, weight: Any, power: float
-) -> Terms:
-    """Σ w λ̂ and Σ w {ℓ_α(c) + (A(c) − A(q))/α} from the marginals under q, and how many rows are left out."""
+class InOwnCavities(NamedTuple):
+    """Rows in the cavities of their own sites."""
+
+    tilt: Any
+    mean: Any
+    variance: Any
+    proper: Any
+    value: Any  # ℓ_α(c) + (A(c) − A(q))/α
+
+
+def in_own_cavities(likelihood: Any, here: Seen, site: Line, data: Any, weight: Any, power: float) -> InOwnCavities:
+    """What rows ask for without their own sites, from the marginals under q."""
     features, y = data
     mean, variance = here.marginals(features)
-    xp, present = namespace(mean), memory.present(weight)  # of its own site, whichever cavity that was formed from
-    m, v, _ = without(site, mean, variance, power * present)
-    value = tilts_of(likelihood, y, m, v, power).log_mean
-    value = value + log_replacement(site, mean, variance, power, present)
-    usable = xp.isfinite(value) & valid
+    present = memory.present(weight)  # of its own site, whichever cavity that was formed from
+    m, v, proper = without(site, mean, variance, power * present)
+    tilt = tilts_of(likelihood, y, m, v, power)
+    value = tilt.log_mean + log_replacement(site, mean, variance, power, present)
+    return InOwnCavities(tilt, m, v, proper, value)
+
+
+def terms_of(q: Any, own: InOwnCavities, site: Line, valid: Any, features: Any, weight: Any) -> Terms:
+    """Σ w λ̂ and Σ w {ℓ_α(c) + (A(c) − A(q))/α}, and how many rows are left out."""
+    xp = namespace(own.value)
+    usable = xp.isfinite(own.value) & valid
     left_out = xp.sum(xp.where(usable | (weight == 0), 0.0, 1.0))
-    total = xp.sum(weight * xp.where(usable, value, 0.0))
+    total = xp.sum(weight * xp.where(usable, own.value, 0.0))
     return Terms(expand(q, features, xp.where(usable, weight, 0.0), site), total, left_out)
 
 
@@ -144,7 +164,6 @@ def errors(likelihood: Any, view: Seen, here: Seen, data: Any, weight: Any, draw
     asked = asked_of(likelihood, y, mean, variance, variance >= 0, power)
     m, v, remains = without(asked.site, *here.marginals(features), power * memory.present(weight))
     again = asked_of(likelihood, y, m, v, remains & asked.valid, power)
-    xp = namespace(m)
-    shift, precision = (xp.where(again.valid, new - old, 0.0) for new, old in zip(again.site, asked.site, strict=True))
+    shift, precision = changes(again, asked.site)
     activation = rows_of.times(features, draws.T)
     return shift[:, None] * activation - 0.5 * precision[:, None] * activation**2
