@@ -1,34 +1,23 @@
-"""Whether a linear model's posterior can be believed: its importance weights, and EP's evidence to second order."""
+"""Whether a linear model's posterior can be believed: reweighted draws from it, and EP's evidence to second order."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cavity import _tree as tree
-from cavity.diagnostics.importance import importance_check
+from cavity._checks import is_integer
+from cavity.diagnostics.reweighting import MOST, reweighted
 from cavity.diagnostics.second_order import correction, tilted_cumulants
+from cavity.diagnostics.verdict import PosteriorCheck
 from cavity.estimators.linear.base import LinearEstimator
 from cavity.estimators.linear.leave_one_out import own_cavities
 from cavity.estimators.linear.state import Function
 
-DRAWS_AT_ONCE = 256
+FEWEST_DRAWS = 100
+MOST_WORK = 3e9  # draws times rows, beyond which no more are drawn: a minute or so
 MOST_ROWS = 4000  # in the pairs of the second-order term; of more, so many are drawn
-
-
-class PosteriorCheck(NamedTuple):
-    """What can be said of a posterior without knowing the exact one."""
-
-    khat: float  # tail of the importance weights: below 0.5 good, above 0.7 do not trust the posterior
-    effective_share: float  # of draws from the posterior, as draws from the exact one
-    log_evidence: float  # by importance sampling; as good as khat
-    correction: float  # second-order estimate of log Z − log Z_EP; not small where EP is poor
-
-    @property
-    def reliable(self) -> bool:
-        """Whether both say so: khat below 0.7 and a correction below a tenth of a nat."""
-        return self.khat < 0.7 and abs(self.correction) < 0.1
 
 
 def check_posterior(
@@ -38,6 +27,9 @@ def check_posterior(
 
     What `fit` was given besides X and y is given here too: `sample_weight`, `offset`, `exposure`. Prior variances and
     noise that were learned are taken as known: it is the posterior at their best values that is checked.
+
+    `n_draws` are drawn from the posterior and as many from a wider distribution, and up to 16 times as many where fewer
+    would leave the verdict to chance.
 
     >>> import numpy as np
     >>> from cavity import ProbitClassifier
@@ -51,6 +43,8 @@ def check_posterior(
     if model._state.n_chunks > 1:
         raise ValueError("model must have been fitted at once: the rows of earlier chunks are not in X.")
     design, targets, weight = model._as_fitted(X, y, **fit_arguments)
+    if not (is_integer(n_draws) and n_draws >= FEWEST_DRAWS):
+        raise ValueError(f"n_draws must be an integer of at least {FEWEST_DRAWS}; got {n_draws!r}.")
     rng = check_random_state(random_state)
     checks = [
         _check(model, function, design, target, weight, n_draws, rng)
@@ -71,19 +65,16 @@ def _check(
     state = model._state
     likelihood = model._noise.factor(function.hyper.noise).likelihood
     prior, posterior = state.prior(function.hyper.variance), function.posterior
-    root = np.linalg.cholesky(posterior.covariance)
-    draws = np.asarray(posterior.mean) + rng.standard_normal((n_draws, len(root))) @ root.T
-    log_joint = np.empty(n_draws)
-    for start in range(0, n_draws, DRAWS_AT_ONCE):
-        part = draws[start : start + DRAWS_AT_ONCE]
-        log_lik = _log_lik(likelihood, target, np.asarray((design @ part.T).T))
-        log_joint[start : start + DRAWS_AT_ONCE] = log_lik @ weight + prior.log_prob(part)
-    log_joint -= weight.sum() * np.log(state.units.spread)  # a density of targets in the user's units
-    weights = importance_check(log_joint - posterior.log_prob(draws))
-    share = weights.effective_size / n_draws
-    return PosteriorCheck(
-        weights.khat, share, weights.log_evidence, _second_order(likelihood, posterior, design, target, weight, rng)
-    )
+    in_given_units = float(weight.sum() * np.log(state.units.spread))  # of the density of targets
+
+    def log_joint(draws: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # of a rate, far from all that is likely
+            log_lik = _log_lik(likelihood, target, np.asarray((design @ draws.T).T))
+        return log_lik @ weight + prior.log_prob(draws) - in_given_units
+
+    seed, most = int(rng.randint(2**31)), min(MOST * n_draws, MOST_WORK / len(weight))
+    found = reweighted(posterior, log_joint, n_draws, most, seed)
+    return PosteriorCheck.of(found, _second_order(likelihood, posterior, design, target, weight, rng))
 
 
 def _second_order(
