@@ -5,6 +5,7 @@ import pickle
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.integrate import quad
 from scipy.stats import t as student
 from sklearn.datasets import load_diabetes
@@ -233,3 +234,23 @@ def test_answers_are_those_of_the_fit_whatever_parameters_say_later(make, y):
         model.set_params(**{name: None})
     for old, new in zip(before, asked(), strict=True):
         np.testing.assert_array_equal(new, old)
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("weight", [None, RNG.integers(0, 4, N) * 0.7])
+def test_fits_from_sums_are_those_of_the_engine(as_given, weight):
+    fit = lambda algorithm: cavity.GaussianRegressor(algorithm=algorithm).fit(as_given(X), REAL, weight)
+    direct, engine = fit("auto"), fit(cavity.parallel_ep())
+    np.testing.assert_allclose(direct.posterior_.mean, engine.posterior_.mean, rtol=1e-6)
+    np.testing.assert_allclose(direct.posterior_.covariance, engine.posterior_.covariance, rtol=1e-5, atol=1e-9)
+    assert direct.noise_variance_ == pytest.approx(engine.noise_variance_, rel=1e-5)
+    assert direct.log_evidence_ == pytest.approx(engine.log_evidence_, abs=1e-8)
+    assert direct.history_.log_evidence[-1] == pytest.approx(direct.log_evidence_, abs=1e-9)
+    parts = [model.partial_fit(as_given(X), REAL).log_evidence_ for model in (direct, engine)]
+    assert parts[0] == pytest.approx(parts[1], abs=1e-7)
+
+
+def test_a_target_without_noise_is_fitted_to_many_digits():
+    model = cavity.GaussianRegressor().fit(X, X @ [1.0, -2.0, 0.5] + 3.0)
+    np.testing.assert_allclose(model.coef_, [1.0, -2.0, 0.5], rtol=1e-6)
+    assert np.isfinite(model.log_evidence_)

@@ -12,10 +12,13 @@ from cavity._lazy import imported
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import FOR_ANY, choose, listed
 from cavity.estimators.base import Estimator
-from cavity.estimators.linear.learning import Free, Hyper, Task, learn
+from cavity.estimators.linear.by_engine import ByEngine
+from cavity.estimators.linear.conjugate import Conjugate
+from cavity.estimators.linear.learning import learn
 from cavity.estimators.linear.noise import Noise
 from cavity.estimators.linear.state import Function, Seen, Settings, State, is_centred
 from cavity.estimators.linear.targets import Targets
+from cavity.estimators.linear.task import Fits, Free, Hyper, Task
 from cavity.estimators.parameters import estimator, parameter
 from cavity.estimators.units import Moments
 
@@ -165,20 +168,28 @@ class LinearEstimator(Estimator):
             "seed": int(check_random_state(self.random_state).randint(2**31)),
         }
         algorithms = choose(self.algorithm, data[0], self.batch_size)
-        hyper, result = learn(Task(self._noise, data, weight, state.prior, earlier, free, algorithms, options), start)
+        task = Task(self._noise, data, weight, state.prior, earlier, free, algorithms, options)
+        hyper, fitted = learn(task, start, self._fits(task))
         information = weight.sum() * np.where(np.outer(free.noise, free.noise), self._noise.information(hyper.noise), 0)
+        per_target = float(weight.sum() * np.log(state.units.spread))  # of the density of targets in the user's units
         return Function(
-            posterior=result.posterior,
-            from_data=result.posterior - state.prior(hyper.variance),
+            posterior=fitted.posterior,
+            from_data=fitted.posterior - state.prior(hyper.variance),
             hyper=hyper,
             information=information if earlier is None else earlier.information + information,
-            log_evidence=(0.0 if known is None else known.log_evidence)
-            + result.log_evidence
-            - float(weight.sum() * np.log(state.units.spread)),  # a density of targets in the user's units
-            converged=result.converged,
-            n_skipped=result.n_skipped,
-            history=result.history,
+            log_evidence=(0.0 if known is None else known.log_evidence) + fitted.log_evidence - per_target,
+            converged=fitted.converged,
+            n_skipped=fitted.n_skipped,
+            history=fitted.history._replace(
+                log_evidence=fitted.history.log_evidence - per_target,
+                entropy=fitted.history.entropy + state.units.to_given().log_volume(),
+            ),
         )
+
+    def _fits(self, task: Task) -> Fits:
+        """EP of a conjugate likelihood is exact, and needs no sweeps; other algorithms run as they are asked for."""
+        exact = self._noise.conjugate and isinstance(self.algorithm, str) and self.algorithm in ("auto", "ep")
+        return Conjugate(task) if exact else ByEngine(task)
 
     def _begin(self, state: State, known: Function | None) -> tuple[Free, Hyper]:
         """What is to be learned, as parameters say now; and where it begins, or is."""

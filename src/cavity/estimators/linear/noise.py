@@ -28,6 +28,7 @@ class Noise:
     bounds: tuple[tuple[float, float], ...] = ()
     information: Callable[[np.ndarray], np.ndarray] = lambda _: np.zeros((0, 0))  # Fisher's of a row, of logarithms
     variance: Callable[[np.ndarray], float] = lambda _: np.nan  # of an observation whose coefficients are known
+    conjugate: bool = False  # whether a Gaussian prior of the coefficients has a Gaussian posterior
     log_prior: Callable[[np.ndarray], tuple[float, np.ndarray]] = lambda values: (0.0, np.zeros(len(values)))
 
     @property
@@ -55,6 +56,7 @@ def normal() -> Noise:
         bounds=((LEAST_VARIANCE, MOST),),
         information=lambda _: np.array([[0.5]]),
         variance=lambda values: float(values[0]),
+        conjugate=True,
     )
 
 

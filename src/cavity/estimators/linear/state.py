@@ -7,10 +7,10 @@ import numpy as np
 from scipy import sparse
 
 from cavity._warnings import warn
-from cavity.estimators.linear.learning import Earlier, Hyper
 from cavity.estimators.linear.noise import Noise
 from cavity.estimators.linear.prior import Prior
 from cavity.estimators.linear.targets import Targets
+from cavity.estimators.linear.task import Earlier, Hyper
 from cavity.estimators.linear.units import Units
 from cavity.estimators.units import Moments
 from cavity.families import Gaussian

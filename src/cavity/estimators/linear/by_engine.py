@@ -1,0 +1,87 @@
+"""Fits of one linear function by the engine, at given hyper-parameters: what is seen there, and what is kept."""
+
+import numpy as np
+
+from cavity import _tree as tree
+from cavity._warnings import warn
+from cavity.estimators.linear.task import Fitted, Hyper, Seen, Task
+from cavity.factors import GLM
+from cavity.inference.named import Algorithm
+from cavity.inference.result import Result
+from cavity.inference.run import Options, quiet_fit
+
+STEP = 1e-3  # of the difference quotient, in the logarithm
+
+
+class ByEngine:
+    """Fits by the algorithms that still have a chance, each from the sites of the last."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.algorithms = task, list(task.algorithms)
+        self.last: Result | None = None
+
+    def look(self, hyper: Hyper) -> Seen:
+        """The evidence, and its gradient in the logarithms of all that is free."""
+        result = self.at(hyper, keep_data=True)
+        by_variance, by_noise = self.gradient(hyper, result)
+        self.last = result.without_data()
+        return Seen(result.log_evidence, by_variance, by_noise, result.converged)
+
+    def fit(self, hyper: Hyper) -> Fitted:
+        """The fit that is kept, which speaks for itself."""
+        result = self.at(hyper, keep_data=False)
+        for category, message in result.complaints:
+            warn(message, category)
+        return Fitted(result.posterior, result.log_evidence, result.converged, result.n_skipped, result.history)
+
+    def at(self, hyper: Hyper, keep_data: bool) -> Result:
+        """The best fit: an algorithm that was not as good as the next one is not asked again."""
+        result = self.by(self.algorithms[0], hyper, self.last, keep_data)
+        while len(self.algorithms) > 1 and not is_good(result):
+            other = self.by(self.algorithms[1], hyper, None, keep_data)
+            if not (is_good(other) or other.n_skipped < result.n_skipped):
+                break
+            result = other
+            del self.algorithms[0]
+        return result
+
+    def by(self, algorithm: Algorithm, hyper: Hyper, start: Result | None, keep_data: bool) -> Result:
+        task = self.task
+        options = Options(weights=task.weight, start=start, keep_data=keep_data, **task.options)
+        result = quiet_fit(task.noise.factor(hyper.noise), task.before(hyper), task.data, algorithm, options)
+        if result.ending == "interrupted":  # it kept what it had, which is no model yet
+            raise KeyboardInterrupt
+        return result
+
+    def gradient(self, hyper: Hyper, result: Result) -> tuple[np.ndarray, np.ndarray]:
+        """d log Z by the logarithms of the variances and of the free part of the noise.
+
+        In the prior it is a posterior second moment, in the noise a difference quotient with the sites held fixed, both
+        exact where every datum has a site of its own and tied sites are hardly different. Rows that weigh less than one
+        need the engine's gradient, which costs a linear system.
+        """
+        task = self.task
+        learned = np.flatnonzero(task.free.noise).tolist()
+        ends = [[self.moved(hyper, at, step) for step in (STEP, -STEP)] for at in learned]
+        if np.all(task.weight[task.weight > 0] >= 1):
+            by_variance = task.prior.by_log_variance(result.posterior, hyper.variance)
+            by_noise = [result.evidence_with(up) - result.evidence_with(down) for up, down in ends]
+        else:
+            by_factor, by_prior = result.evidence_gradient()
+            by_variance = task.prior.from_gradient(by_prior, hyper.variance)
+            by_noise = [
+                sum(b * (u - d) for b, u, d in zip(*map(tree.leaves, (by_factor, up, down)), strict=True))
+                for up, down in ends
+            ]
+        return by_variance, np.array(by_noise, dtype=float) / (2 * STEP)
+
+    def moved(self, hyper: Hyper, at: int, step: float) -> GLM:
+        """The likelihood with the logarithm of one parameter moved."""
+        noise = hyper.noise.copy()
+        noise[at] *= np.exp(step)
+        return self.task.noise.factor(noise)
+
+
+def is_good(result: Result) -> bool:
+    """Whether all rows have had their say, to the end."""
+    return result.converged and result.n_skipped == 0
