@@ -102,6 +102,7 @@ def test_the_evidence_knows_the_number_of_components_and_the_units():
     assert scaled.log_evidence_ == pytest.approx(evidence[3] - 2 * len(X) * np.log(7.0), abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Credible intervals, regions and draws")
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_are_quantiles_of_draws(fitted, kind):
     for posterior in (fitted[kind].posterior_, MixturePosterior.of(*parts(fitted[kind].posterior_))):
@@ -150,6 +151,28 @@ def test_draws_have_the_covariance_that_was_asked_for(fitted):
     wanted = correction.own + correction.added
     scale = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
     np.testing.assert_allclose(np.cov(correction.recolour(drawn).T) / scale, wanted / scale, atol=0.03)
+
+
+READS = {
+    "interval": lambda model: model.posterior_.interval("weights"),
+    "covariances": lambda model: model.posterior_.interval("covariances"),
+    "region": lambda model: model.posterior_.region(0),
+    "sample": lambda model: model.posterior_.sample(2),
+    "summary": lambda model: model.summary(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_intervals_without_linear_response_are_said_to_be_narrow_where_they_are_read(fitted, read):
+    stream = pickle.loads(pickle.dumps(fitted["diag"])).partial_fit(X)
+    without = cavity.GaussianMixture(3, covariance_type="diag", linear_response=False).fit(X)
+    for model in (stream, without):
+        model.score(X), model.predict_proba(X), model.sample(3)  # these do not depend on it
+        with pytest.warns(cavity.ConvergenceWarning, match="they are too narrow") as caught:
+            READS[read](model)
+        assert len(caught) == 1
+    READS[read](fitted["diag"])  # a warning would be an error
+    READS[read](cavity.GaussianMixture(1, linear_response=False).fit(X))
 
 
 def test_inverse_of_trigamma():
@@ -306,6 +329,7 @@ def test_a_cluster_very_far_away_has_intervals():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Credible intervals, regions and draws")
 def test_intervals_are_the_wider_the_less_tells_clusters_apart():
     rng = np.random.default_rng(1)
     noise, second = rng.normal(size=(300, 2)), (np.arange(300) >= 120)[:, None]
@@ -326,6 +350,7 @@ def test_clusters_that_no_row_doubts(kind):
     np.testing.assert_allclose(posterior.correction.inflation()[1], 1.0, atol=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:Credible intervals, regions and draws")
 def test_a_correction_lost_in_rounding_is_said(monkeypatch):
     monkeypatch.setattr("cavity.estimators.mixture.estimator.correction_of", lambda *_: None)
     with pytest.warns(cavity.ConvergenceWarning, match="lost in rounding"):

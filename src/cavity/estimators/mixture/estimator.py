@@ -119,7 +119,8 @@ class GaussianMixture(MixtureReads):
     linear_response: bool = parameter(
         "bool",
         "Whether credible intervals and draws take account of what overlapping clusters couple and the posterior "
-        "family leaves out. After later chunks of `partial_fit` they do not.",
+        "family leaves out: without it they are too narrow there, and a warning says so where they are read. After "
+        "later chunks of `partial_fit` they are too.",
         constraints.flag,
         default=True,
     )
