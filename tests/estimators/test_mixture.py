@@ -42,9 +42,11 @@ def fitted():
 @pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_s_own_checks(n_components):
-    results = check_estimator(cavity.GaussianMixture(n_components), on_fail=None)
+    # k-means begins at rows that are drawn by their numbers, which repeated and shuffled rows change
+    drawn = {"check_sample_weight_equivalence_on_dense_data": "beginnings are random"} if n_components > 1 else {}
+    results = check_estimator(cavity.GaussianMixture(n_components), on_fail=None, expected_failed_checks=drawn)
     assert len(results) > 40
-    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped", "xfail")] == []
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
 
 
@@ -387,10 +389,10 @@ def test_rows_beyond_all_numbers_have_a_component(fitted):
 
 
 def test_the_response_in_pieces_is_that_of_all_rows(monkeypatch, fitted):
-    whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
+    whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X, np.ones(120))
     small = partial(chunks, size=50)
     monkeypatch.setattr("cavity.estimators.mixture.response.chunks", small)
-    parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
+    parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X, np.ones(120))
     np.testing.assert_allclose(parts.added, whole.added, rtol=1e-8, atol=1e-12)
 
 

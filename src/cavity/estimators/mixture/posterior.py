@@ -14,7 +14,7 @@ from scipy import special, stats
 from cavity._checks import is_integer, is_number
 from cavity._warnings import warn
 from cavity.estimators.mixture.correction import Correction
-from cavity.estimators.mixture.model import Units
+from cavity.estimators.units import Units
 from cavity.families import NormalWishart, Product
 from cavity.inference.result import ConvergenceWarning
 
