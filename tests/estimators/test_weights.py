@@ -156,8 +156,9 @@ def test_epochs_until_nothing_is_gained_know_weights():
 
 
 @quiet
-def test_classes_are_those_of_rows_that_weigh_something():
-    model, weight = ESTIMATORS["classifier"][0], (THREE < 2).astype(float)
+@pytest.mark.parametrize("model", [ESTIMATORS["classifier"][0], cavity.ProbitClassifier()], ids=["network", "linear"])
+def test_classes_are_those_of_rows_that_weigh_something(model):
+    weight = (THREE < 2).astype(float)
     two = type(model)(**model.get_params()).fit(X, THREE, weight)
     assert two.classes_.tolist() == [0, 1]
     two.partial_fit(X, THREE, sample_weight=weight)  # a label of no weight is not looked at

@@ -248,13 +248,16 @@ class NetworkEstimator(Estimator, abc.ABC):
 
     def _check_unchanged(self, posterior: NetworkPosterior) -> None:
         """The posterior so far must still be one of this network."""
-        describe = lambda factor, count: f"{count} networks of sizes {factor.sizes} with {factor.activation!r}"
+        describe = lambda factor, count: (
+            f"{count} networks of sizes {factor.sizes} with {factor.activation!r}, "
+            f"{'with' if factor.unit_covariances else 'without'} covariances of units"
+        )
         fitted = describe(posterior.factor, len(posterior.networks))
         wanted = describe(self._factor(), self.get_params()["n_networks"])
         if fitted != wanted:
             raise ValueError(
-                "hidden_layer_sizes, activation, heteroscedastic and n_networks must stay as they were in the first "
-                f"chunk, {fitted}; got {wanted}. Call fit to begin anew."
+                "hidden_layer_sizes, activation, heteroscedastic, unit_covariances and n_networks must stay as they "
+                f"were in the first chunk, {fitted}; got {wanted}. Call fit to begin anew."
             )
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, first: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
