@@ -16,7 +16,7 @@ THREE = np.digitize(X[:, 0], [0.5, 2.5])
 COUNTS = RNG.integers(0, 4, size=N)
 NEW = RNG.normal(1.5, size=(15, 2))
 KINDS = ["full", "diag", "spherical"]
-AT_ONCE = {"hidden_layer_sizes": (5,), "algorithm": cavity.aep(rate=1.0), "warm_up": 0, "n_epochs": 12}
+AT_ONCE = {"hidden_layer_sizes": (5,), "algorithm": cavity.aep(rate=1.0), "warm_up": 0, "n_epochs": 6}
 NETWORKS = {
     "regressor": (cavity.NetworkRegressor, {}, Y),
     "constant noise": (cavity.NetworkRegressor, {"heteroscedastic": False, "n_networks": 2}, Y),
