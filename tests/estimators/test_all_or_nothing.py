@@ -1,6 +1,7 @@
 """A model that was fitted answers as before, whatever became of a later fit."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,15 @@ def test_after_rows_that_are_refused(name):
     assert_unchanged(model, before, [lambda: model.partial_fit(other, y)], ValueError)
     if y is not None:
         assert_unchanged(model, before, calls_with(model, X, y[:-1]), ValueError)
+
+
+@every_case
+def test_after_weights_that_are_refused(name):
+    model, y = fitted(name), CASES[name][1]
+    before = answers(model)
+    for weight in (np.where(np.arange(60) == 7, -1.0, 1.0), np.zeros(60), np.ones(59), np.full(60, np.nan)):
+        calls = [partial(call, X, y, sample_weight=weight) for call in (model.fit, model.partial_fit)]
+        assert_unchanged(model, before, calls, ValueError)
 
 
 @every_case

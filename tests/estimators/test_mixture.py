@@ -42,9 +42,11 @@ def fitted():
 @pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_s_own_checks(n_components):
-    results = check_estimator(cavity.GaussianMixture(n_components), on_fail=None)
+    # k-means begins at rows that are drawn by their numbers, which repeated and shuffled rows change
+    drawn = {"check_sample_weight_equivalence_on_dense_data": "beginnings are random"} if n_components > 1 else {}
+    results = check_estimator(cavity.GaussianMixture(n_components), on_fail=None, expected_failed_checks=drawn)
     assert len(results) > 40
-    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped", "xfail")] == []
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
 
 
@@ -102,6 +104,7 @@ def test_the_evidence_knows_the_number_of_components_and_the_units():
     assert scaled.log_evidence_ == pytest.approx(evidence[3] - 2 * len(X) * np.log(7.0), abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Credible intervals, regions and draws")
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_are_quantiles_of_draws(fitted, kind):
     for posterior in (fitted[kind].posterior_, MixturePosterior.of(*parts(fitted[kind].posterior_))):
@@ -150,6 +153,28 @@ def test_draws_have_the_covariance_that_was_asked_for(fitted):
     wanted = correction.own + correction.added
     scale = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
     np.testing.assert_allclose(np.cov(correction.recolour(drawn).T) / scale, wanted / scale, atol=0.03)
+
+
+READS = {
+    "interval": lambda model: model.posterior_.interval("weights"),
+    "covariances": lambda model: model.posterior_.interval("covariances"),
+    "region": lambda model: model.posterior_.region(0),
+    "sample": lambda model: model.posterior_.sample(2),
+    "summary": lambda model: model.summary(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_intervals_without_linear_response_are_said_to_be_narrow_where_they_are_read(fitted, read):
+    stream = pickle.loads(pickle.dumps(fitted["diag"])).partial_fit(X)
+    without = cavity.GaussianMixture(3, covariance_type="diag", linear_response=False).fit(X)
+    for model in (stream, without):
+        model.score(X), model.predict_proba(X), model.sample(3)  # these do not depend on it
+        with pytest.warns(cavity.ConvergenceWarning, match="they are too narrow") as caught:
+            READS[read](model)
+        assert len(caught) == 1
+    READS[read](fitted["diag"])  # a warning would be an error
+    READS[read](cavity.GaussianMixture(1, linear_response=False).fit(X))
 
 
 def test_inverse_of_trigamma():
@@ -306,6 +331,7 @@ def test_a_cluster_very_far_away_has_intervals():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Credible intervals, regions and draws")
 def test_intervals_are_the_wider_the_less_tells_clusters_apart():
     rng = np.random.default_rng(1)
     noise, second = rng.normal(size=(300, 2)), (np.arange(300) >= 120)[:, None]
@@ -326,6 +352,7 @@ def test_clusters_that_no_row_doubts(kind):
     np.testing.assert_allclose(posterior.correction.inflation()[1], 1.0, atol=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:Credible intervals, regions and draws")
 def test_a_correction_lost_in_rounding_is_said(monkeypatch):
     monkeypatch.setattr("cavity.estimators.mixture.estimator.correction_of", lambda *_: None)
     with pytest.warns(cavity.ConvergenceWarning, match="lost in rounding"):
@@ -362,10 +389,10 @@ def test_rows_beyond_all_numbers_have_a_component(fitted):
 
 
 def test_the_response_in_pieces_is_that_of_all_rows(monkeypatch, fitted):
-    whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
+    whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X, np.ones(120))
     small = partial(chunks, size=50)
     monkeypatch.setattr("cavity.estimators.mixture.response.chunks", small)
-    parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X)
+    parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X, np.ones(120))
     np.testing.assert_allclose(parts.added, whole.added, rtol=1e-8, atol=1e-12)
 
 

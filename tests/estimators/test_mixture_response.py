@@ -7,9 +7,9 @@ import pytest
 
 import cavity
 from cavity.estimators.mixture.model import Prior, given_labels
-from cavity.estimators.mixture.model import Units as UnitsOf
 from cavity.estimators.mixture.posterior import MixturePosterior
 from cavity.estimators.mixture.response import assembled, covariance_of, unknown_assignments
+from cavity.estimators.units import Units
 from cavity.families.stirling import log_minus_digamma
 from tests.registry import thinned
 
@@ -37,13 +37,13 @@ def expectations(q):
 def test_closed_form_is_linear_response(kind):
     prior = Prior(2, kind, concentration=1.0, mean_count=0.01, df=4.0, variance=0.5).family(np.zeros((2, 2)))
     factor = cavity.factors.gaussian_mixture()
-    start = given_labels(prior, X, LABELS)
+    start = given_labels(prior, X, np.ones(60), LABELS)
     result = cavity.fit(factor, prior, X, cavity.averaged_vmp(), start=start, tol=1e-8, keep_data=True)
     response = result.linear_response(expectations)
-    posterior = MixturePosterior.of(result.posterior, UnitsOf(np.zeros(2), np.ones(2)))
+    posterior = MixturePosterior.of(result.posterior, Units(np.zeros(2), np.ones(2)))
     with jax.enable_x64(True):
         share = np.asarray(jax.jit(jax.vmap(lambda x: factor.responsibilities(result.posterior, x, 0)))(X))
     fisher, with_u = assembled(posterior)
     np.testing.assert_allclose(with_u.T @ np.linalg.solve(fisher, with_u), response.own, rtol=1e-9, atol=1e-12)
-    total, _ = covariance_of(posterior, unknown_assignments(posterior, X, share))
+    total, _ = covariance_of(posterior, unknown_assignments(posterior, X, np.ones(60), share))
     np.testing.assert_allclose(total, response.own + response.added, rtol=1e-9, atol=1e-12)

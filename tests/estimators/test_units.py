@@ -1,14 +1,14 @@
 """Centre and scale of columns: exact to rounding, however far from zero, in however many parts."""
 
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 
-from cavity.estimators.units import Moments
+from cavity.estimators.units import Moments, Units, quantiles
 from cavity.inference.contract import CHUNK
 
 RNG = np.random.default_rng(5)
@@ -111,3 +111,50 @@ def test_sparse_rows_with_entries_in_two_parts():
     moments = Moments.of(rows)
     np.testing.assert_allclose([moments.mean[0], moments.scale[0]], [8 / 3, np.std([3.0, 5.0, 0.0])], rtol=1e-14)
     np.testing.assert_array_equal(rows.data, given)
+
+
+# -- units -------------------------------------------------------------------------------------------------------
+
+
+def test_quantiles_are_those_of_repeated_rows():
+    column, shares = RNG.normal(size=40).round(1), (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+    for weight in (np.ones(40, int), RNG.integers(1, 4, size=40)):
+        repeated = np.repeat(column, weight)
+        wanted = np.quantile(repeated, shares, method="averaged_inverted_cdf")
+        np.testing.assert_allclose(quantiles(column, weight, shares), wanted, atol=1e-15)
+    np.testing.assert_array_equal(quantiles(np.array([1.0, 2.0]), np.ones(2), (0.25, 0.5, 0.75)), [1.0, 1.5, 2.0])
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e9, -1e6])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e150])
+def test_units_follow_shifts_and_scales(shift, size):
+    X, shift = RNG.normal(size=(400, 3)), shift * size
+    X = np.round(X * 2**20) / 2**20  # so that sums with the shift are exact
+    for make in (Units.standard, partial(Units.robust, common=False), partial(Units.robust, common=True)):
+        plain, moved = make(X, np.ones(400)), make(size * X + shift, np.ones(400))
+        close = 1e-15 * abs(shift) + 1e-12 * size
+        np.testing.assert_allclose(moved.scale, size * plain.scale, rtol=0, atol=close)
+        np.testing.assert_allclose(moved.center, size * plain.center + shift, rtol=1e-15, atol=close)
+        np.testing.assert_allclose(moved.to_fit(size * X + shift), plain.to_fit(X), atol=2e-6)
+
+
+def test_robust_units_are_quartiles_where_rows_differ_and_deviations_where_half_are_equal():
+    normal = stats.norm.ppf((np.arange(4000) + 0.5) / 4000)
+    few = np.where(np.arange(4000) < 100, 5.0, 0.0)
+    units = Units.robust(np.column_stack([normal, few, np.full(4000, 3.7)]), np.ones(4000), common=False)
+    np.testing.assert_allclose(units.scale, [1.0, few.std(), 1.0], rtol=1e-3)
+    np.testing.assert_allclose(units.center, [0.0, 0.0, 3.7], rtol=0, atol=1e-15)
+    outlier = np.append(normal, 1e300)[:, None]
+    assert Units.robust(outlier, np.ones(4001), common=False).scale[0] == pytest.approx(1.0, rel=1e-2)
+    both = Units.robust(np.column_stack([normal, 100 * normal, np.full(4000, 3.7)]), np.ones(4000), common=True)
+    np.testing.assert_allclose(both.scale, 10.0, rtol=1e-3)  # a constant column has no say
+
+
+def test_rows_beyond_all_numbers_are_far_away():
+    units = Units(np.zeros(2), np.array([1e-3, 1.0]))
+    np.testing.assert_array_equal(
+        units.to_fit(np.array([[1e308, -1e308], [1e99, -3.0]])), [[1e100, -1e100], [1e100, -3.0]]
+    )
+    largest = np.finfo(float).max
+    units = Units.standard(np.array([[largest], [-largest]]), np.ones(2))
+    np.testing.assert_allclose(units.to_fit(np.array([[largest], [-largest]])), [[1.0], [-1.0]])

@@ -114,6 +114,7 @@ def coverage(algorithm, linear_response, repetitions=200):
     return float(np.mean(found))
 
 
+@pytest.mark.filterwarnings("ignore:Credible intervals, regions and draws")
 def test_ninety_per_cent_intervals_hold_the_truth_nine_times_in_ten():
     """Of the best of three starts by k-means. Linear response does for variational Bayes what it does for SEP."""
     ways = {name: coverage(*name) for name in [("sep", True), ("sep", False), ("vmp", True), ("vmp", False)]}

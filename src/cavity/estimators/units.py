@@ -1,4 +1,4 @@
-"""Centre and scale of columns, found in one pass over the rows, some at a time."""
+"""The units that a model is fitted in: centre and scale of columns, as rows that may have weights tell them."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -9,7 +9,44 @@ from scipy import sparse
 
 from cavity.inference.source import Arrays, chunks
 
+NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
+FARTHEST = 1e100  # scales from the centre: what is farther away is as good as there, where squares are still numbers
 ROUNDING = 4 * np.finfo(float).eps  # of a column's mean: a standard deviation below it is none
+
+
+@dataclass(frozen=True)
+class Units:
+    """x = center + scale · z for every column: models are fitted to z, in which parameters keep their digits."""
+
+    center: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def standard(cls, X: np.ndarray, weight: np.ndarray) -> "Units":
+        """Mean and standard deviation."""
+        moments = Moments.of(X, weight)
+        return cls(moments.mean, moments.scale)
+
+    @classmethod
+    def robust(cls, X: np.ndarray, weight: np.ndarray, common: bool) -> "Units":
+        """Median and quartiles, which a few outliers do not move; deviation where half of the rows are equal.
+
+        With a `common` scale for all features, what is round in z is round in x.
+        """
+        quartiles = np.stack([quantiles(column, weight, (0.25, 0.5, 0.75)) for column in X.T], axis=1)
+        (low, middle, high), moments = quartiles, Moments.of(X, weight)
+        with np.errstate(over="ignore"):
+            between = (high / 2 - low / 2) / (NORMAL_RANGE / 2)
+        wide = np.isfinite(between) & (between > ROUNDING * np.abs(middle))
+        scale, varies = np.where(wide, between, moments.scale), wide | ~moments.constant
+        if common:
+            scale = np.full_like(scale, np.exp(np.mean(np.log(scale[varies]))) if np.any(varies) else 1.0)
+        return cls(middle, scale)
+
+    def to_fit(self, X: np.ndarray) -> np.ndarray:
+        """z, by halves, whose difference is never too large for a number."""
+        with np.errstate(over="ignore"):
+            return np.clip((X / 2 - self.center / 2) / (self.scale / 2), -FARTHEST, FARTHEST)
 
 
 @dataclass(frozen=True)
@@ -54,10 +91,14 @@ class Moments:
         return 2 * (self.origin + self.offset)
 
     @property
+    def constant(self) -> np.ndarray:
+        """Whether all rows of a column are equal but for rounding."""
+        return self.spread <= ROUNDING * np.abs(self.origin + self.offset)
+
+    @property
     def scale(self) -> np.ndarray:
-        """Standard deviation of each column; one where all rows are equal but for rounding."""
-        constant = self.spread <= ROUNDING * np.abs(self.origin + self.offset)
-        return np.where(constant, 1.0, 2 * self.spread)
+        """Standard deviation of each column; one of a constant column."""
+        return np.where(self.constant, 1.0, 2 * self.spread)
 
 
 def of_chunk(X: np.ndarray, weight: np.ndarray) -> Moments:
@@ -91,3 +132,12 @@ def of_sparse(X: Any, weight: np.ndarray) -> Moments:
     absent = np.where(full, 0.0, np.maximum(1 - np.bincount(at, share, dim), 0.0))
     square = np.bincount(at, share * (parts - middle[at]) ** 2, dim) + absent * middle**2
     return Moments(total, origin, unit * middle, unit * np.sqrt(square))
+
+
+def quantiles(column: np.ndarray, weight: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
+    """Values below which such shares of the weight are; the middle of two where a share ends between them."""
+    order = np.argsort(column, kind="stable")
+    ordered, below = column[order], np.cumsum(weight[order])
+    wanted = np.asarray(shares) * below[-1]
+    low, high = (np.minimum(np.searchsorted(below, wanted, side), len(order) - 1) for side in ("left", "right"))
+    return ordered[low] / 2 + ordered[high] / 2

@@ -96,9 +96,9 @@ class Watch:
 def scores_of(posterior: Any, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """What is said of a fitted network."""
     (mean,), (variance,), (noise,) = posterior.outputs(X)
-    error, sd = posterior.units.target(y) - mean, np.sqrt(variance + noise)
+    error, sd = posterior.units.y.to_fit(y) - mean, np.sqrt(variance + noise)
     return {
-        "rmse": float(posterior.units.y_scale * np.sqrt(np.mean(error**2))),
+        "rmse": float(posterior.units.y.scale * np.sqrt(np.mean(error**2))),
         "log_likelihood": float(np.mean(posterior.log_predictive(X, y))),
         "coverage": float(np.mean(np.abs(error) < 1.6448536269514722 * sd)),
     }

@@ -19,6 +19,7 @@ from cavity.families.base import dot
 from cavity.families.product import as_family
 from cavity.inference import memory
 from cavity.inference.contract import Family, Setting, Sites, Tree
+from cavity.inference.lloyd import lloyd, nearest
 from cavity.inference.loop import Limits, Loop
 from cavity.inference.named import Algorithm, aep
 from cavity.inference.result import Progress, Result
@@ -30,7 +31,7 @@ from cavity.inference.walk import Walk, joined
 ENOUGH = 0.05  # posterior standard deviations that nobody misses: a KL divergence of about 0.001
 WORTH = 0.9  # groups must leave less than this part of the squared error of one site
 DRAWS, FEWEST_DRAWS, NUMBERS = 128, 16, 2**24  # of θ; fewer where rows times draws would be more numbers than this
-RESTARTS, LLOYD = 5, 50  # of k-means, and the most steps of each
+RESTARTS = 5  # of k-means
 SWEEPS_WITH_ONE_SITE, TOL_WITH_ONE_SITE = 50, 1e-3  # before groups are found; at most, and how still q must be
 
 
@@ -153,17 +154,9 @@ def k_means(
         if not chance.sum() > 0:  # fewer different points than groups
             break
         centres = np.vstack([centres, points[rng.choice(len(points), p=chance / chance.sum())]])
-    labels = np.full(len(points), -1)
-    for _ in range(LLOYD):
-        distances = squared_distances(points, centres)
-        old, labels = labels, distances.argmin(axis=1)
-        if np.array_equal(old, labels):
-            break
-        share = np.zeros((len(centres), len(points)))
-        share[labels, np.arange(len(points))] = weight
-        mass = share.sum(axis=1, keepdims=True)
-        centres = np.where(mass > 0, share @ points / np.where(mass > 0, mass, 1.0), centres)
-    return float(weight @ distances.min(axis=1)), labels
+    centres = lloyd(points, weight, centres)
+    labels = nearest(points, centres)
+    return float(weight @ np.sum((points - centres[labels]) ** 2, axis=1)), labels
 
 
 def squared_distances(points: np.ndarray, centres: np.ndarray) -> np.ndarray:

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from cavity.estimators.mixture.posterior import MixturePosterior
+
 # from the middle, in units of the data's spread: half of the digits are left in squares; squares of squares are numbers
 SPREADS = {"full": 1e7, "diag": 1e60, "spherical": 1e60}
 
@@ -32,4 +34,23 @@ def check_init(init: Any, n_components: int, n_rows: int) -> None:
             f"init must have a label from 0 to {n_components - 1} for each of {n_rows} rows; got an array of "
             f"shape {labels.shape} and type {labels.dtype}"
             + (f" with labels from {labels.min()} to {labels.max()}." if whole else ".")
+        )
+
+
+def check_first(n_rows: int, n_components: int) -> None:
+    """The first chunk sets the units of all that follow."""
+    least = max(2, n_components)
+    if n_rows < least:
+        raise ValueError(
+            f"X must have at least {least} rows in the first chunk, which sets units and clusters; got {n_rows}."
+        )
+
+
+def check_unchanged(posterior: MixturePosterior, n_components: int, covariance_type: str) -> None:
+    """The posterior so far must still be one of this model."""
+    fitted, wanted = (len(posterior.mean), posterior.kind), (n_components, covariance_type)
+    if fitted != wanted:
+        raise ValueError(
+            f"n_components and covariance_type must stay as they were in the first chunk, {fitted}; got {wanted}. Call "
+            "fit, or begin with a new estimator."
         )

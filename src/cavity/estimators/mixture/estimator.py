@@ -12,12 +12,14 @@ from cavity._checks import is_number
 from cavity._warnings import warn
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import FOR_ANY, choose_for_mixture, listed
-from cavity.estimators.mixture.checks import check_init, check_spread
-from cavity.estimators.mixture.model import Prior, Units, first_labels, given_labels, log_evidence_of, take
+from cavity.estimators.mixture.checks import check_first, check_init, check_spread, check_unchanged
+from cavity.estimators.mixture.model import Prior, first_labels, given_labels, log_evidence_of, take
 from cavity.estimators.mixture.posterior import MixturePosterior
 from cavity.estimators.mixture.reads import MixtureReads
 from cavity.estimators.mixture.response import correction_of
 from cavity.estimators.parameters import estimator, parameter
+from cavity.estimators.units import Units
+from cavity.estimators.weights import check_weight, counted
 from cavity.factors import gaussian_mixture
 from cavity.families import Product
 from cavity.inference.result import ConvergenceWarning, Result
@@ -119,7 +121,8 @@ class GaussianMixture(MixtureReads):
     linear_response: bool = parameter(
         "bool",
         "Whether credible intervals and draws take account of what overlapping clusters couple and the posterior "
-        "family leaves out. After later chunks of `partial_fit` they do not.",
+        "family leaves out: without it they are too narrow there, and a warning says so where they are read. After "
+        "later chunks of `partial_fit` they are too.",
         constraints.flag,
         default=True,
     )
@@ -150,30 +153,34 @@ class GaussianMixture(MixtureReads):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from X (n_samples, n_features); y is ignored."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from X (n_samples, n_features) and, where given, weights that count rows; y is ignored."""
         X = validate_data(self, X, dtype=np.float64)
         self._check_parameters()
         check_init(self.init, self.n_components, len(X))
-        units, belief = Units.of(X, common=self.covariance_type == "spherical"), self._prior()
-        self._from_prior(units, belief, units.to_fit(X))
+        weight, init = check_weight(sample_weight, X), self.init
+        if not isinstance(init, str):
+            _, init = counted(weight, np.asarray(init))
+        weight, X = counted(weight, X)
+        units, belief = Units.robust(X, weight, common=self.covariance_type == "spherical"), self._prior()
+        self._from_prior(units, belief, units.to_fit(X), weight, init)
         if not self.linear_response or self.n_components == 1:
             return self
         if not self.converged_:
             warn(NOT_AT_ITS_END, ConvergenceWarning)
         else:
-            correction = correction_of(self.posterior_, belief.flat(self.n_features_in_), X)
+            correction = correction_of(self.posterior_, belief.flat(self.n_features_in_), X, weight)
             self.posterior_ = dataclasses.replace(self.posterior_, correction=correction)
             if correction is None or correction.too_small:
                 message = LOST_IN_ROUNDING if correction is None else TOO_MUCH_OVERLAP
                 warn(message, ConvergenceWarning)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit, and the most probable component of each row."""
-        return self.fit(X).predict(X)
+        return self.fit(X, sample_weight=sample_weight).predict(X)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior.
 
         The first chunk sets the prior, the units and where components begin, and parameters of these stay as they were.
@@ -181,38 +188,45 @@ class GaussianMixture(MixtureReads):
         first, given = not hasattr(self, "posterior_"), X
         X = validate_data(self, X, dtype=np.float64, reset=first)
         self._check_parameters()
+        weight, X = counted(check_weight(sample_weight, X), X)
         if first:
-            self._check_first(X)
-            return self.fit(given)  # which has the names of the features
-        self._check_unchanged()
+            check_first(len(X), self.n_components)
+            return self.fit(given, sample_weight=sample_weight)  # which has the names of the features
+        check_unchanged(self.posterior_, self.n_components, self.covariance_type)
         units, start = self.posterior_.units, self._belief.flat(self.n_features_in_)
         Z = units.to_fit(X)
         check_spread(Z, self.covariance_type)
         known = start + (1 - self.forgetting) * (self.posterior_.family - start)
-        result = self._fit(known, Z, None, self._belief, check_random_state(self.random_state))
-        self._publish(result, units, self.log_evidence_ + log_evidence_of(result, units, len(X)))
+        result = self._fit(known, Z, weight, None, self._belief, check_random_state(self.random_state))
+        self._publish(result, units, self.log_evidence_ + log_evidence_of(result, units, weight))
         return self
 
-    def _from_prior(self, units: Units, belief: Prior, Z: np.ndarray) -> None:
+    def _from_prior(self, units: Units, belief: Prior, Z: np.ndarray, weight: np.ndarray, init: Any) -> None:
         """The best of several fits, components in the order of their weights."""
         check_spread(Z, self.covariance_type)
         rng = check_random_state(self.random_state)
         prior, results = belief.flat(Z.shape[1]), []
         for _ in range(self.n_init):
-            labels = first_labels(Z, self.n_components, self.init, rng)
-            results.append(self._fit(prior, Z, labels, belief, rng))
+            labels = first_labels(Z, weight, self.n_components, init, rng)
+            results.append(self._fit(prior, Z, weight, labels, belief, rng))
         best = max(results, key=lambda result: (not result.history.skipped[-1], self._trust(result)))
         order = np.argsort(-best.posterior["weights"].concentration, kind="stable")
-        evidence = log_evidence_of(best, units, len(Z)) + self._log_orders(best.posterior)
+        evidence = log_evidence_of(best, units, weight) + self._log_orders(best.posterior)
         self._belief = belief
         self._publish(best, units, evidence, order)
 
     def _fit(
-        self, prior: Product, Z: np.ndarray, labels: np.ndarray | None, belief: Prior, rng: np.random.RandomState
+        self,
+        prior: Product,
+        Z: np.ndarray,
+        weight: np.ndarray,
+        labels: np.ndarray | None,
+        belief: Prior,
+        rng: np.random.RandomState,
     ) -> Result:
         """One fit; ADF has no sites to begin with, so that its prior means are moved instead."""
         algorithm = choose_for_mixture(self.algorithm, Z.shape, self.n_components, self.batch_size)
-        start = None if labels is None else given_labels(prior, Z, labels)
+        start = None if labels is None else given_labels(prior, Z, weight, labels)
         if start is not None and algorithm.n_sites == 0:
             means = np.asarray(start["components"].mean).reshape(self.n_components, -1)
             prior, start = belief.family(means), None
@@ -221,6 +235,7 @@ class GaussianMixture(MixtureReads):
             prior,
             Z,
             algorithm,
+            weights=weight,
             max_sweeps=self.max_sweeps,
             tol=self.tol,
             seed=int(rng.randint(2**31)),
@@ -279,20 +294,3 @@ class GaussianMixture(MixtureReads):
             raise ValueError(f"n_init must be 1 with labels to begin with: fits would be alike; got {self.n_init}.")
         if self.n_init > 1 and not self.evidence:
             raise ValueError(f"n_init must be 1 with evidence=False: fits are compared by it; got {self.n_init}.")
-
-    def _check_first(self, X: np.ndarray) -> None:
-        """The first chunk sets the units of all that follow."""
-        least = max(2, self.n_components)
-        if len(X) < least:
-            raise ValueError(
-                f"X must have at least {least} rows in the first chunk, which sets units and clusters; got {len(X)}."
-            )
-
-    def _check_unchanged(self) -> None:
-        """The posterior so far must still be one of this model."""
-        fitted = len(self.posterior_.mean), self.posterior_.kind
-        if fitted != (self.n_components, self.covariance_type):
-            raise ValueError(
-                f"n_components and covariance_type must stay as they were in the first chunk, {fitted}; got "
-                f"{(self.n_components, self.covariance_type)}. Call fit, or begin with a new estimator."
-            )

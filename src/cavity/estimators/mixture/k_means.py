@@ -7,29 +7,16 @@ in one thread without losing those of the others. Its starts are used, the steps
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
+from cavity.inference.lloyd import lloyd, nearest
+
 STARTS = 4  # they take a small part of the time: one start often has two clusters in one
-MOST_STEPS = 300
 ENOUGH = 1e-4  # of the mean variance: centres whose squared steps add up to less have arrived
 
 
-def k_means(Z: np.ndarray, n_clusters: int, rng: np.random.RandomState) -> np.ndarray:
+def k_means(Z: np.ndarray, weight: np.ndarray, n_clusters: int, rng: np.random.RandomState) -> np.ndarray:
     """The centres of the tightest clusters that several starts led to."""
-    found = [lloyd(Z, kmeans_plusplus(Z, n_clusters, random_state=rng)[0]) for _ in range(STARTS)]
-    return min(found, key=lambda centres: np.sum((Z - centres[nearest(Z, centres)]) ** 2))
-
-
-def lloyd(Z: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Every centre to the mean of the rows nearest to it, until they stay; one without rows stays where it is."""
-    enough = ENOUGH * np.mean(np.var(Z, axis=0))
-    for _ in range(MOST_STEPS):
-        member = np.equal.outer(np.arange(len(centres)), nearest(Z, centres)).astype(float)
-        count = member.sum(axis=1)[:, None]
-        before, centres = centres, np.where(count > 0, member @ Z / np.maximum(count, 1.0), centres)
-        if np.sum((centres - before) ** 2) <= enough:
-            break
-    return centres
-
-
-def nearest(Z: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """The centre nearest to each row."""
-    return np.argmin(0.5 * np.sum(centres**2, axis=1)[:, None] - centres @ Z.T, axis=0)
+    middle = np.average(Z, axis=0, weights=weight)
+    enough = ENOUGH * np.mean(np.average((Z - middle) ** 2, axis=0, weights=weight))
+    start = lambda: kmeans_plusplus(Z, n_clusters, sample_weight=weight, random_state=rng)[0]
+    found = [lloyd(Z, weight, start(), enough) for _ in range(STARTS)]
+    return min(found, key=lambda centres: weight @ np.sum((Z - centres[nearest(Z, centres)]) ** 2, axis=1))

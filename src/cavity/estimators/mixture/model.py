@@ -1,4 +1,4 @@
-"""The prior of a Gaussian mixture, the units it is fitted in, and where a fit begins."""
+"""The prior of a Gaussian mixture, and where a fit begins."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,43 +6,14 @@ from typing import Any
 import numpy as np
 
 from cavity import _tree as tree
-from cavity.estimators.mixture.k_means import k_means, nearest
+from cavity.estimators.mixture.k_means import k_means
+from cavity.estimators.units import Units
 from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
+from cavity.inference.lloyd import nearest
 from cavity.inference.result import Result
 from cavity.inference.source import Arrays, chunks, sample
 
-NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
 ROWS_FOR_KMEANS = 20_000
-FARTHEST = 1e200  # spreads from the middle: what is farther away is impossible all the same, and stays a number
-
-
-@dataclass(frozen=True)
-class Units:
-    """x = center + scale · z: the fit is in z, where natural parameters keep their digits."""
-
-    center: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray, common: bool) -> "Units":
-        """Median and quartiles, which a few outliers do not move; deviation where half of the rows are equal.
-
-        With a `common` scale for all features, what is round in z is round in x.
-        """
-        low, middle, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
-        with np.errstate(over="ignore"):
-            spread = X.std(axis=0)
-        scale = np.where(high > low, (high - low) / NORMAL_RANGE, spread)
-        tiny = scale <= 1e-12 * np.abs(middle)  # rounding of a constant column
-        good = (scale > 0) & np.isfinite(scale) & ~tiny
-        if common:
-            scale = np.full_like(scale, np.exp(np.mean(np.log(scale[good]))) if np.any(good) else 1.0)
-            return cls(middle, scale)
-        return cls(middle, np.where(good, scale, 1.0))
-
-    def to_fit(self, X: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return np.clip((X - self.center) / self.scale, -FARTHEST, FARTHEST)
 
 
 @dataclass(frozen=True)
@@ -80,11 +51,11 @@ class Prior:
         return NormalGamma.from_parameters(means[..., None], self.mean_count * each, shape * each, rate * each)
 
 
-def given_labels(prior: Product, Z: np.ndarray, labels: np.ndarray) -> Product:
+def given_labels(prior: Product, Z: np.ndarray, weight: np.ndarray, labels: np.ndarray) -> Product:
     """The posterior if the assignments were known."""
     known, unit = prior, np.eye(len(prior["weights"].concentration))
-    for rows, names in chunks(Arrays.of((Z, labels))):
-        known = known + given_shares(prior, rows, unit[names])
+    for rows, w, names in chunks(Arrays.of((Z, weight, labels))):
+        known = known + given_shares(prior, rows, w[:, None] * unit[names])
     return known
 
 
@@ -103,25 +74,27 @@ def given_shares(prior: Product, Z: np.ndarray, share: np.ndarray) -> Product:
     return Product({"weights": Dirichlet(rows), "components": added})
 
 
-def first_labels(Z: np.ndarray, n_components: int, how: Any, rng: np.random.RandomState) -> np.ndarray:
+def first_labels(
+    Z: np.ndarray, weight: np.ndarray, n_components: int, how: Any, rng: np.random.RandomState
+) -> np.ndarray:
     """Assignments to begin with: by k-means, at random, or as given."""
     if not isinstance(how, str):
         return np.asarray(how)
     at_random = lambda: rng.randint(n_components, size=len(Z))
     if how == "random":
         return at_random()
-    source = Arrays.of(Z)
-    chosen, _ = sample(source, ROWS_FOR_KMEANS, lambda n, k: rng.choice(n, k, replace=False))
+    source = Arrays.of((Z, weight))
+    (chosen, w), _ = sample(source, ROWS_FOR_KMEANS, lambda n, k: rng.choice(n, k, replace=False))
     distinct = len(np.unique(chosen, axis=0))
     if distinct == 1:
         return at_random()
-    centres = k_means(chosen, min(n_components, distinct), rng)
-    return np.concatenate([nearest(rows, centres) for rows in chunks(source)])
+    centres = k_means(chosen, w, min(n_components, distinct), rng)
+    return np.concatenate([nearest(rows, centres) for rows, _ in chunks(source)])
 
 
-def log_evidence_of(result: Result, units: Units, n_rows: int) -> float:
+def log_evidence_of(result: Result, units: Units, weight: np.ndarray) -> float:
     """log Z of the data in their own units."""
-    return result.log_evidence - n_rows * float(np.sum(np.log(units.scale)))
+    return result.log_evidence - float(weight.sum()) * float(np.sum(np.log(units.scale)))
 
 
 def take(q: Product, order: np.ndarray) -> Product:

@@ -12,9 +12,11 @@ from scipy import special, stats
 
 from cavity._checks import is_integer, is_number
 from cavity._lazy import imported
+from cavity._warnings import warn
 from cavity.estimators.mixture.correction import Correction
-from cavity.estimators.mixture.model import Units
+from cavity.estimators.units import Units
 from cavity.families import NormalWishart, Product
+from cavity.inference.result import ConvergenceWarning
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 DRAWS_FOR_COVARIANCES = 4000  # intervals of covariances between two features have no closed form
 SMALLEST_COUNT = 1e-3  # of a Beta distribution: one that is wider has all its weight at both ends
 LARGE = 1e200  # squares beyond it are not formed
+TOO_NARROW = (
+    "Credible intervals, regions and draws are those of the posterior family alone, which takes the parameters of "
+    "different clusters for independent: where clusters overlap they are too narrow. They are as wide as they should "
+    "be after a fit of all rows at once with linear_response=True."
+)
 PARAMETERS = ("weights", "means", "variances", "covariances")
 
 
@@ -36,7 +43,7 @@ class MixturePosterior:
     count: np.ndarray  # κ (J, D)
     shape: np.ndarray  # a (J, D): variances are InvGamma(a, b)
     rate: np.ndarray  # b on the diagonal of (J, D, D)
-    correction: Correction | None = None  # what overlap adds to the spread that q itself has
+    correction: Correction | None = None  # what overlap adds to the spread that q itself has, where that is known
 
     @classmethod
     def of(cls, family: Product, units: Units) -> "MixturePosterior":
@@ -118,6 +125,15 @@ class MixturePosterior:
 
     def interval(self, parameter: str, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of central credible intervals of "weights", "means", "variances" or "covariances"."""
+        self._warn_if_narrow()
+        return self._interval(parameter, level)
+
+    def _warn_if_narrow(self) -> None:
+        """Where the linear response is missing, and clusters may overlap."""
+        if self.correction is None and len(self.mean) > 1:
+            warn(TOO_NARROW, ConvergenceWarning)
+
+    def _interval(self, parameter: str, level: float) -> tuple[np.ndarray, np.ndarray]:
         check_level(level)
         tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
         if parameter == "weights" and len(self.mean) == 1:  # a single component has all the weight
@@ -125,7 +141,7 @@ class MixturePosterior:
         if parameter in ("weights", "means", "variances"):
             law = self._law(parameter)
         elif parameter == "covariances":
-            draws = self.sample(DRAWS_FOR_COVARIANCES, random_state=0)["covariances"]
+            draws = self._sample(DRAWS_FOR_COVARIANCES, 0)["covariances"]
             return np.quantile(draws, tails[0], axis=0), np.quantile(draws, tails[1], axis=0)
         else:
             raise ValueError(f"parameter must be one of {', '.join(map(repr, PARAMETERS))}; got {parameter=}.")
@@ -156,6 +172,7 @@ class MixturePosterior:
         With a precision for each feature the means are not elliptical, and the ellipse is that of a Gaussian with their
         variances.
         """
+        self._warn_if_narrow()
         check_level(level)
         if not (is_integer(component) and 0 <= component < len(self.mean)):
             raise ValueError(f"component must be a number from 0 to {len(self.mean) - 1}; got {component=}.")
@@ -173,12 +190,14 @@ class MixturePosterior:
     def summary(self, level: float = 0.9) -> "DataFrame":
         """Mean, standard deviation and central credible interval of every weight, mean and variance, by pandas."""
         pd: Any = imported("pandas", "summary()")
+
+        self._warn_if_narrow()
         variances = np.einsum("jdd->jd", self.covariances)
         values = {"weights": self.weights[:, None], "means": self.means, "variances": variances}
         spreads = self._standard_deviations()
         tables = []
         for parameter, value in values.items():
-            lower, upper = (end.reshape(value.shape) for end in self.interval(parameter, level))
+            lower, upper = (end.reshape(value.shape) for end in self._interval(parameter, level))
             component, feature = (index.ravel() for index in np.indices(value.shape))
             columns = {"parameter": parameter[:-1], "component": component, "feature": feature}
             columns |= {"mean": value.ravel(), "sd": spreads[parameter].ravel()}
@@ -197,6 +216,10 @@ class MixturePosterior:
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> dict[str, np.ndarray]:
         """Draws of "weights", "means" and "covariances", with a leading axis for the draws."""
+        self._warn_if_narrow()
+        return self._sample(n_samples, random_state)
+
+    def _sample(self, n_samples: int, random_state: Any) -> dict[str, np.ndarray]:
         if not (is_integer(n_samples) and n_samples >= 1):
             raise ValueError(f"n_samples must be a positive integer; got {n_samples=}.")
         rng = np.random.default_rng(random_state)

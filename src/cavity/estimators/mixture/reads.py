@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity._checks import is_integer
 from cavity.estimators.base import Estimator
 from cavity.estimators.mixture.posterior import MixturePosterior
+from cavity.estimators.weights import check_weight, counted
 
 
 class MixtureReads(DensityMixin, Estimator):
@@ -29,9 +30,11 @@ class MixtureReads(DensityMixin, Estimator):
         """log p(x | data) of each row: a mixture of Student-t distributions, with all parameters integrated out."""
         return logsumexp(self._log_joint(X), axis=1)
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """The mean of `score_samples`."""
-        return float(np.mean(self.score_samples(X)))
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The mean of `score_samples`, weighted where weights are given."""
+        logs = self.score_samples(X)
+        weight, logs = counted(check_weight(sample_weight, logs), logs)
+        return float(np.average(logs, weights=weight))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The posterior probability of each component for each row, (n, J)."""

@@ -86,11 +86,14 @@ def added_by_rows(posterior: MixturePosterior, Z: np.ndarray, j: int) -> np.ndar
     return np.stack(each, axis=-1).reshape(len(Z), 4 * d.shape[1])
 
 
-def unknown_assignments(posterior: MixturePosterior, Z: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Σ_n Cov[s_h(x_n)] over the assignments h with probabilities `share` (n, J): weights first, then components."""
+def unknown_assignments(
+    posterior: MixturePosterior, Z: np.ndarray, weight: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """Σ_n w_n Cov[s_h(x_n)] over assignments h with probabilities `share` (n, J): weights first, then components."""
     rows = [added_by_rows(posterior, Z, j) for j in range(share.shape[1])]
     mean = np.hstack([share, *[share[:, j : j + 1] * rows[j] for j in range(len(rows))]])
-    total = -mean.T @ mean
+    share = weight[:, None] * share
+    total = -mean.T @ (weight[:, None] * mean)
     total[np.arange(len(rows)), np.arange(len(rows))] += share.sum(0)
     begin = len(rows)
     for j, values in enumerate(rows):
@@ -103,23 +106,23 @@ def unknown_assignments(posterior: MixturePosterior, Z: np.ndarray, share: np.nd
     return total
 
 
-def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray) -> Correction | None:
+def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray, weight: np.ndarray) -> Correction | None:
     """How much more spread the rows of X leave u than q says; None where that is lost in rounding.
 
     The conjugate posterior with the responsibilities for assignments stands for what would be known with them: q itself
     holds a part of what is not known already.
     """
-    given, to_fit = prior, posterior.units.to_fit
-    for rows in chunks(Arrays.of(X)):
-        given = given + given_shares(prior, to_fit(rows), posterior.shares(rows))
+    given, to_fit, source = prior, posterior.units.to_fit, Arrays.of((X, weight))
+    for rows, w in chunks(source):
+        given = given + given_shares(prior, to_fit(rows), w[:, None] * posterior.shares(rows))
     complete = MixturePosterior.of(given, posterior.units)
 
-    def unknown(rows: np.ndarray) -> np.ndarray:
+    def unknown(rows: np.ndarray, w: np.ndarray) -> np.ndarray:
         share = posterior.shares(rows)
         unsure = share.max(axis=1) < 1 - CERTAIN
-        return unknown_assignments(complete, to_fit(rows[unsure]), share[unsure])
+        return unknown_assignments(complete, to_fit(rows[unsure]), w[unsure], share[unsure])
 
-    missing = np.asarray(sum(map(unknown, chunks(Arrays.of(X)))))
+    missing = np.asarray(sum(unknown(*part) for part in chunks(source)))
     try:
         total, lost = covariance_of(complete, missing)
         own, _ = covariance_of(posterior, np.zeros_like(missing))

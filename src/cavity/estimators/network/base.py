@@ -3,13 +3,13 @@
 import abc
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from cavity._checks import is_integer
 from cavity._warnings import warn
@@ -18,13 +18,15 @@ from cavity.estimators.algorithms import FOR_NETWORKS, choose_for_network, liste
 from cavity.estimators.base import Estimator
 from cavity.estimators.network.epochs import Epoch, Stopping
 from cavity.estimators.network.parallel import in_parallel, jobs_of
-from cavity.estimators.network.posterior import NetworkPosterior, Units
+from cavity.estimators.network.posterior import NetworkPosterior, RowsOfChunk
+from cavity.estimators.network.warm_up import warmed_up
 from cavity.estimators.parameters import estimator, parameter
+from cavity.estimators.weights import check_weight, counted
 from cavity.factors.networks.activations import ACTIVATIONS
 from cavity.factors.networks.factor import Network
 from cavity.factors.networks.loops import has_loops
 from cavity.factors.networks.site_storage import bytes_of, check_room, how_many_fit
-from cavity.families import DiagonalGaussian, Product
+from cavity.families import Product
 from cavity.inference.named import ALL, Algorithm, adf
 from cavity.inference.result import ConvergenceWarning, Result, Sweep
 from cavity.inference.run import fit
@@ -131,16 +133,16 @@ class NetworkEstimator(Estimator, abc.ABC):
         self,
         factor: Network,
         priors: Sequence[Product],
-        X: np.ndarray,
         targets: Sequence[np.ndarray],
-        units: Units,
+        rows: RowsOfChunk,
         first: bool,
         callback: Callback = None,
     ) -> list[Product]:
-        """A network for each prior and target, several at a time; X and targets are standardised.
+        """A network for each prior and target, several at a time; targets are standardised.
 
         Those of a first chunk are warmed up, and one that is interrupted is kept: later ones would hold half a chunk.
         """
+        X = rows.units.x.to_fit(rows.X)
         in_memory = 0 if self.site_directory else bytes_of(priors[0], len(X), self.site_dtype)
         algorithm = choose_for_network(self.algorithm, in_memory, len(X), self.batch_size)
         self._check_loops(factor, algorithm, callback)
@@ -158,11 +160,12 @@ class NetworkEstimator(Estimator, abc.ABC):
 
             def passes(factor: Network, prior: Product, algorithm: Algorithm, stop: Any, start: Any = None) -> Result:
                 options: dict[str, Any] = {"tol": 0.0, "evidence": False, "max_sweeps": MOST_SWEEPS, "seed": seed}
+                options |= {"weights": rows.weight}
                 ends = lambda sweep: stop(sweep) or over.is_set()
                 return fit(factor, prior, (X, target), algorithm, callback=ends, start=start, **options)
 
             def stop(sweep: Sweep) -> bool:
-                posterior = lambda: NetworkPosterior(factor, [sweep.posterior], units)
+                posterior = lambda: NetworkPosterior(factor, [sweep.posterior], rows.units)
                 wanted = callback is not None and callback(Epoch(number, sweep.number, sweep.score, posterior))
                 return last(sweep.number, sweep.score) or bool(wanted)
 
@@ -245,14 +248,25 @@ class NetworkEstimator(Estimator, abc.ABC):
 
     def _check_unchanged(self, posterior: NetworkPosterior) -> None:
         """The posterior so far must still be one of this network."""
-        describe = lambda factor, count: f"{count} networks of sizes {factor.sizes} with {factor.activation!r}"
+        describe = lambda factor, count: (
+            f"{count} networks of sizes {factor.sizes} with {factor.activation!r}, "
+            f"{'with' if factor.unit_covariances else 'without'} covariances of units"
+        )
         fitted = describe(posterior.factor, len(posterior.networks))
         wanted = describe(self._factor(), self.get_params()["n_networks"])
         if fitted != wanted:
             raise ValueError(
-                "hidden_layer_sizes, activation, heteroscedastic and n_networks must stay as they were in the first "
-                f"chunk, {fitted}; got {wanted}. Call fit to begin anew."
+                "hidden_layer_sizes, activation, heteroscedastic, unit_covariances and n_networks must stay as they "
+                f"were in the first chunk, {fitted}; got {wanted}. Call fit to begin anew."
             )
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, first: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features, targets and weights of the rows that count."""
+        numeric = self.__sklearn_tags__().estimator_type == "regressor"
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric, reset=first)
+        self._check_parameters()
+        weight, X, y = counted(check_weight(sample_weight, X), X, y)
+        return X, np.asarray(y, dtype=float) if numeric else y, weight
 
     def _check_first_chunk(self, X: np.ndarray) -> None:
         """The first chunk sets the units of all that follow."""
@@ -262,26 +276,3 @@ class NetworkEstimator(Estimator, abc.ABC):
     @abc.abstractmethod
     def _factor(self) -> Network:
         """The networks that are fitted."""
-
-
-def without_precision(q: Product) -> Product:
-    """A posterior as the next prior: what was believed of the weights' precision is in it."""
-    return Product({key: part for key, part in q.parts.items() if key != "precision"})
-
-
-def warmed_up(factor: Network, prior: Product, warm: Callable[[Network, Product], Result]) -> Product:
-    """Where other algorithms begin: at what passes by ADF find, with constant noise.
-
-    Where the noise varies it would soon account for what the mean has not learned yet, and the mean for nothing.
-    """
-    mean_only, kept = replace(factor, sizes=(*factor.sizes[:-1], 1)), factor.of_first_output
-    weights = prior["weights"]
-    narrow = DiagonalGaussian(weights.shift[kept], weights.precision[kept])
-    result = warm(mean_only, Product({**prior.parts, "weights": narrow}))
-    if result.ending == "interrupted":  # it kept what it had, which is no fit yet
-        raise KeyboardInterrupt
-    found = without_precision(result.posterior)
-    shift: Any = np.array(weights.shift)
-    precision: Any = np.array(weights.precision)
-    shift[kept], precision[kept] = found["weights"].shift, found["weights"].precision
-    return Product({**prior.parts, **found.parts, "weights": DiagonalGaussian(shift, precision)})

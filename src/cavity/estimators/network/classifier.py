@@ -7,8 +7,9 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.estimators.labels import Classifier
-from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
-from cavity.estimators.network.posterior import NetworkPosterior, Units
+from cavity.estimators.network.base import Callback, NetworkEstimator
+from cavity.estimators.network.posterior import DataUnits, NetworkPosterior, RowsOfChunk
+from cavity.estimators.network.warm_up import without_precision
 from cavity.estimators.odds import ProbitLink, log_shares
 from cavity.estimators.parameters import estimator
 from cavity.factors.networks.factor import Network, network
@@ -47,52 +48,49 @@ class NetworkClassifier(Classifier, NetworkEstimator):
     True
     """
 
-    def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
-        """Learn from X (n_samples, n_features) and labels y; `callback` as for `NetworkRegressor.fit`."""
-        X, y = self._check_data(X, y, first=True)
-        self._learn_classes(y, np.ones(len(y)))
-        return self._begin(X, y, callback)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, callback: Callback = None) -> Self:
+        """Learn from X (n_samples, n_features), labels y and, where given, weights that count rows.
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        `callback` is as for `NetworkRegressor.fit`.
+        """
+        X, y, weight = self._check_data(X, y, sample_weight, first=True)
+        self._learn_classes(y, weight)
+        return self._begin(X, y, weight, callback)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets the units of the features.
 
         `classes` lists all labels that will ever come, and is needed in the first call only.
         """
         first = not hasattr(self, "posterior_")
-        X, y = self._check_data(X, y, first)
-        self._check_classes(y, np.ones(len(y)), classes, first)
+        X, y, weight = self._check_data(X, y, sample_weight, first)
+        self._check_classes(y, weight, classes, first)
         if first:
             self._check_first_chunk(X)
-            return self._begin(X, y, None)
+            return self._begin(X, y, weight, None)
         self._check_unchanged(self._of_classes()[0])
         priors = [[without_precision(q) for q in one.networks] for one in self._of_classes()]
-        self._learn(self._factor(), priors, X, y, self._of_classes()[0].units, False, None)
+        rows = RowsOfChunk(X, y, weight, self._of_classes()[0].units)
+        self._learn(self._factor(), priors, rows, False, None)
         return self
 
-    def _begin(self, X: np.ndarray, y: np.ndarray, callback: Callback) -> Self:
-        factor = self._factor()
+    def _begin(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray, callback: Callback) -> Self:
+        factor, rows = self._factor(), RowsOfChunk(X, y, weight, DataUnits.of(X, np.zeros(len(X)), weight))
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
         priors = [[prior] * self.n_networks for _ in self._signs(y)]
-        self._learn(factor, priors, X, y, Units.of(X, np.zeros(1)), True, callback)
+        self._learn(factor, priors, rows, True, callback)
         self._warn_if_alike(self._of_classes(), X)
         return self
 
     def _learn(
-        self,
-        factor: Network,
-        priors: list[list[Any]],
-        X: np.ndarray,
-        y: np.ndarray,
-        units: Units,
-        first: bool,
-        callback: Callback,
+        self, factor: Network, priors: list[list[Any]], rows: RowsOfChunk, first: bool, callback: Callback
     ) -> None:
         """One network for each prior, by classes."""
         flat = [prior for of_class in priors for prior in of_class]
-        targets = [sign for sign, of_class in zip(self._signs(y), priors, strict=True) for _ in of_class]
-        found = self._fit_networks(factor, flat, units.features(X), targets, units, first, callback)
+        targets = [sign for sign, of_class in zip(self._signs(rows.y), priors, strict=True) for _ in of_class]
+        found = self._fit_networks(factor, flat, targets, rows, first, callback)
         size = len(priors[0])
-        each = [NetworkPosterior(factor, found[i : i + size], units) for i in range(0, len(found), size)]
+        each = [NetworkPosterior(factor, found[i : i + size], rows.units) for i in range(0, len(found), size)]
         self.posterior_ = each if len(each) > 1 else each[0]
 
     def _of_classes(self) -> list[NetworkPosterior]:
@@ -102,11 +100,6 @@ class NetworkClassifier(Classifier, NetworkEstimator):
         sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1)
         options = self.site_dtype, self.site_directory, self.unit_covariances
         return network(sizes, self.activation, *options, labels=True)
-
-    def _check_data(self, X: Any, y: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
-        self._check_parameters()
-        return X, y
 
     def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f: (networks, rows, classes that have one)."""

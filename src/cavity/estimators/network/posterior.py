@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from scipy.special import logsumexp
 
+from cavity.estimators.units import Units
 from cavity.factors.networks import varying_noise
 from cavity.factors.networks.factor import Network
 from cavity.families import Product
@@ -17,45 +18,28 @@ from cavity.inference.boundary import call
 from cavity.inference.source import Arrays, chunks
 
 ROWS = 1024  # that are predicted at a time
-FARTHEST = 1e100  # standard deviations from the rows of the fit, whose squares and their sums are still numbers
 
 
-@dataclass(frozen=True)
-class Units:
-    """x = center + scale · z for every feature and the target: the network learns z."""
+class DataUnits(NamedTuple):
+    """Those of the features and of the target, which the network learns in."""
 
-    x_center: np.ndarray
-    x_scale: np.ndarray
-    y_center: float
-    y_scale: float
+    x: Units
+    y: Units
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray) -> "Units":
+    def of(cls, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> "DataUnits":
         """Mean and standard deviation; one where a column is constant."""
-        center, scale = center_and_scale(X)
-        y_center, y_scale = center_and_scale(y[:, None])
-        return cls(center, scale, float(y_center[0]), float(y_scale[0]))
-
-    def features(self, X: np.ndarray) -> np.ndarray:
-        return np.clip(in_units(X, self.x_center, self.x_scale), -FARTHEST, FARTHEST)
-
-    def target(self, y: np.ndarray) -> np.ndarray:
-        return in_units(y, self.y_center, self.y_scale)
+        of_y = Units.standard(y[:, None], weight)
+        return cls(Units.standard(X, weight), Units(of_y.center[0], of_y.scale[0]))
 
 
-def in_units(values: np.ndarray, center: Any, scale: Any) -> np.ndarray:
-    """(values − center) / scale, by halves, whose difference is never too large for a number."""
-    return (values / 2 - center / 2) / (scale / 2)
+class RowsOfChunk(NamedTuple):
+    """Rows that networks learn from at once, as they are given, and the units of the fit."""
 
-
-def center_and_scale(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each column, without overflow; the value and one for a constant column."""
-    first = columns[0]  # without it values far from zero would lose digits
-    halves = columns / 2 - first / 2
-    farthest = np.max(np.abs(halves), axis=0)
-    unit = np.where(farthest > 0, farthest, 0.5)
-    scale = np.where(farthest > 0, np.std(halves / unit, axis=0), 1.0)
-    return first + 2 * (np.mean(halves / unit, axis=0) * unit), 2 * (scale * unit)
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    units: DataUnits
 
 
 @dataclass(frozen=True)
@@ -67,7 +51,7 @@ class NetworkPosterior:
 
     factor: Network
     networks: list[Product]
-    units: Units
+    units: DataUnits
 
     def weights(self, network: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
         """Mean and variance of each layer's weights, (inputs + 1, units) with biases last, in standardised units."""
@@ -82,7 +66,7 @@ class NetworkPosterior:
         """√E[1/γ] of each network: the noise where its size is one. Labels have none."""
         if self.factor.labels:
             raise ValueError("noise_std must be asked of a network for numbers: labels have no noise.")
-        return self.units.y_scale * np.sqrt([float(q["noise"].rate / (q["noise"].shape - 1)) for q in self.networks])
+        return self.units.y.scale * np.sqrt([float(q["noise"].rate / (q["noise"].shape - 1)) for q in self.networks])
 
     def outputs(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and variance of the function, and variance of the noise, of each network (rows) at each row of X.
@@ -95,15 +79,15 @@ class NetworkPosterior:
 
     def log_predictive(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log p(y | x, data) of each row."""
-        z = self.units.target(y)
+        z = self.units.y.to_fit(y)
         each = [self._over_rows(partial(log_density, self.factor, leaves_in_float64(q)), X, z) for q in self.networks]
-        return logsumexp(each, axis=0) - np.log(len(each)) - np.log(self.units.y_scale)
+        return logsumexp(each, axis=0) - np.log(len(each)) - np.log(self.units.y.scale)
 
     def _over_rows(self, function: Any, X: np.ndarray, *columns: np.ndarray) -> np.ndarray:
         """A compiled function of rows, a thousand at a time: one shape, compiled once. Rows are its last axis."""
         found = []
         for part in chunks(Arrays.of((X, *columns)), ROWS):
-            rows = np.column_stack([self.units.features(part[0]), *part[1:]])
+            rows = np.column_stack([self.units.x.to_fit(part[0]), *part[1:]])
             padded = np.pad(rows, ((0, ROWS - len(rows)), (0, 0)))
             found.append(call(function, padded)[..., : len(rows)])
         return np.concatenate(found, axis=-1)
@@ -117,7 +101,7 @@ class NetworkPosterior:
             with jax.enable_x64(True):
                 weights = q.draw(jax.random.fold_in(jax.random.key(seed), number))
             values[number] = self._over_rows(partial(evaluated, self.factor, weights), X)
-        return self.units.y_center + self.units.y_scale * values
+        return self.units.y.center + self.units.y.scale * values
 
 
 def leaves_in_float64(q: Product) -> Product:

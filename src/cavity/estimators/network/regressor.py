@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cavity._checks import is_integer
 from cavity.estimators import constraints
 from cavity.estimators.linear.regressors import Components
-from cavity.estimators.network.base import Callback, NetworkEstimator, without_precision
-from cavity.estimators.network.posterior import NetworkPosterior, Units
+from cavity.estimators.network.base import Callback, NetworkEstimator
+from cavity.estimators.network.posterior import DataUnits, NetworkPosterior, RowsOfChunk
+from cavity.estimators.network.warm_up import without_precision
 from cavity.estimators.parameters import estimator, parameter
 from cavity.factors.networks.factor import Network, network
 from cavity.families import Product
@@ -56,52 +57,40 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, callback: Callback = None) -> Self:
-        """Learn from X (n_samples, n_features) and targets y.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, callback: Callback = None) -> Self:
+        """Learn from X (n_samples, n_features), targets y and, where given, weights that count rows.
 
         `callback` is called after every epoch of every network, but for those of the warm-up, with an `Epoch`: its
         number, score and posterior. A true return value ends the network's epochs.
         """
-        X, y = self._check_data(X, y, first=True)
-        factor = self._factor()
+        X, y, weight = self._check_data(X, y, sample_weight, first=True)
+        factor, rows = self._factor(), RowsOfChunk(X, y, weight, DataUnits.of(X, y, weight))
         prior = factor.prior(self.prior_shape, self.prior_rate, self.weight_variance)
-        self._learn(factor, [prior] * self.n_networks, X, y, Units.of(X, y), True, callback)
+        self._learn(factor, [prior] * self.n_networks, rows, True, callback)
         self._warn_if_alike([self.posterior_], X)
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from further rows: the posterior so far is their prior. The first chunk sets the units."""
         if not hasattr(self, "posterior_"):
-            self._check_first_chunk(self._check_data(X, y, first=True)[0])
-            return self.fit(X, y)
-        X, y = self._check_data(X, y, first=False)
+            self._check_first_chunk(self._check_data(X, y, sample_weight, first=True)[0])
+            return self.fit(X, y, sample_weight)
+        rows = RowsOfChunk(*self._check_data(X, y, sample_weight, first=False), self.posterior_.units)
         self._check_unchanged(self.posterior_)
         priors = [without_precision(q) for q in self.posterior_.networks]
-        self._learn(self._factor(), priors, X, y, self.posterior_.units, False)
+        self._learn(self._factor(), priors, rows, False)
         return self
 
     def _learn(
-        self,
-        factor: Network,
-        priors: list[Product],
-        X: np.ndarray,
-        y: np.ndarray,
-        units: Units,
-        first: bool,
-        callback: Callback = None,
+        self, factor: Network, priors: list[Product], rows: RowsOfChunk, first: bool, callback: Callback = None
     ) -> None:
-        targets = [units.target(y)] * len(priors)
-        found = self._fit_networks(factor, priors, units.features(X), targets, units, first, callback)
-        self.posterior_ = NetworkPosterior(factor, found, units)
+        targets = [rows.units.y.to_fit(rows.y)] * len(priors)
+        found = self._fit_networks(factor, priors, targets, rows, first, callback)
+        self.posterior_ = NetworkPosterior(factor, found, rows.units)
 
     def _factor(self) -> Network:
         sizes = (self.n_features_in_, *np.atleast_1d(self.hidden_layer_sizes).tolist(), 1 + self.heteroscedastic)
         return network(sizes, self.activation, self.site_dtype, self.site_directory, self.unit_covariances)
-
-    def _check_data(self, X: Any, y: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=first)
-        self._check_parameters()
-        return X, np.asarray(y, dtype=float)
 
     # -- predictions ---------------------------------------------------------------------------------------------
 
@@ -117,8 +106,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     def predict_components(self, X: Any) -> Components:
         """Mean of a new observation, and its standard deviation by source: noise, and unknown weights."""
         means, variances, noises = self._outputs(X)
-        model, scale = np.mean(variances, axis=0) + np.var(means, axis=0), self.posterior_.units.y_scale
-        mean = self.posterior_.units.y_center + scale * np.mean(means, axis=0)
+        model, scale = np.mean(variances, axis=0) + np.var(means, axis=0), self.posterior_.units.y.scale
+        mean = self.posterior_.units.y.center + scale * np.mean(means, axis=0)
         return Components(mean, scale * np.sqrt(np.mean(noises, axis=0)), scale * np.sqrt(model))
 
     def log_predictive(self, X: Any, y: Any) -> np.ndarray:
