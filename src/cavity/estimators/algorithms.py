@@ -11,6 +11,7 @@ from cavity.inference import named
 from cavity.inference.named import Algorithm
 
 SITES_THAT_FIT = 1_000_000_000  # bytes
+ROWS_TO_SHARE = 1_000  # for each column: with fewer a shared site may put means 0.03 sd from EP's, docs/decisions/0024
 GROUPS = 10  # of dsep and daep by name; an algorithm object says more
 FEWEST, MOST = 4, 20  # batches in a sweep of EP: nearly as few sweeps as one datum at a time, by matrix products
 FREE = 2e9  # multiplications that nobody notices
@@ -40,8 +41,9 @@ def ep(size: Size, batch_size: int | None) -> Algorithm:
 
 
 def auto(size: Size, batch_size: int | None) -> Algorithm:
-    """EP while its two numbers per row fit, averaged EP beyond."""
-    return ep(size, batch_size) if 16 * size.n_rows <= SITES_THAT_FIT else named.aep()
+    """EP while its two numbers per row fit, or rows are not many enough to share a site; averaged EP beyond."""
+    fits, few = 16 * size.n_rows <= SITES_THAT_FIT, size.n_rows < ROWS_TO_SHARE * size.n_features
+    return ep(size, batch_size) if fits or few else named.aep()
 
 
 NAMES: dict[str, Callable[[Size, int | None], Algorithm]] = {
