@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 import cavity
-from cavity.families import Beta, NormalGamma
+from cavity.families import Beta
 from cavity.inference.contract import Setting
 from tests.registry import FACTORS, assert_trees_close, member, thinned
 from tests.steps import general, walk_of
@@ -107,13 +107,8 @@ def test_it_is_nan_where_there_is_nothing_to_tell():
     assert np.isnan(probit(cavity.ep()).sharing_error)
     assert np.isnan(probit(cavity.adf()).sharing_error)
     assert np.isnan(probit(evidence=False).sharing_error)
-    prior = cavity.families.Product(
-        {"weights": cavity.Dirichlet(np.ones(2)), "components": NormalGamma.from_parameters(
-            np.array([[-1.0], [1.0]]), np.ones(2), np.full(2, 2.0), np.ones((2, 1))
-        )}
-    )  # fmt: skip
-    mixture = cavity.fit(cavity.factors.gaussian_mixture(), prior, X[:, :1], cavity.aep())
-    assert np.isnan(mixture.sharing_error)
+    case = FACTORS["gaussian-normal-wishart"]  # a family that knows no variance of θ
+    assert np.isnan(cavity.fit(case.factor, case.prior, case.data, cavity.aep()).sharing_error)
 
 
 def test_a_visit_that_loses_q_is_judged_by_how_it_begins():
