@@ -149,3 +149,16 @@ def test_means_are_apart_by_standard_deviations(name):
     one, other = member(name), member(name, 1)
     wanted = np.max(np.abs(one.mean - other.mean) / np.sqrt(one.variance))
     assert float(one.means_apart(other)) == pytest.approx(float(wanted))
+
+
+def test_a_fit_that_still_moves_is_not_judged():
+    given = (
+        cavity.factors.probit(),
+        cavity.Gaussian.isotropic(30),
+        (RNG.normal(size=(60, 30)), np.repeat([-1.0, 1.0], 30)),
+    )
+    with pytest.warns(cavity.ConvergenceWarning):
+        begun = cavity.fit(*given, cavity.aep(rate=0.2), max_sweeps=2)
+    assert begun.history.change[-1] > begun.sharing_error
+    assert begun.sharing_error > 0.1
+    assert cavity.SharingWarning not in [category for category, _ in begun.complaints]

@@ -40,7 +40,7 @@ class LinearEstimator(Estimator):
 
     algorithm: Any = parameter(
         "str or Algorithm",
-        '"auto" is EP while its sites fit in memory; or "ep", "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", '
+        '"auto" is EP while its sites fit in memory, or rows are few; or "ep", "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", '
         '"svi", or an object such as `cavity.sep(batch_size=100)`.',
         default="auto",
     )
