@@ -40,8 +40,8 @@ class LinearEstimator(Estimator):
 
     algorithm: Any = parameter(
         "str or Algorithm",
-        '"auto" is EP while its sites fit in memory, or rows are few; or "ep", "sep", "aep", "adf", "dsep", "daep", "power-ep", "vmp", '
-        '"svi", or an object such as `cavity.sep(batch_size=100)`.',
+        '"auto" is EP while its sites fit in memory, or rows are few; or "ep", "sep", "aep", "adf", "dsep", "daep", '
+        '"power-ep", "vmp", "svi", or an object such as `cavity.sep(batch_size=100)`.',
         default="auto",
     )
     prior_variance: Any = parameter(
