@@ -123,6 +123,7 @@ def test_clear_error_or_proper_posterior(factor, data):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)
         warnings.simplefilter("ignore", cavity.CollapseWarning)
+        warnings.simplefilter("ignore", cavity.SharingWarning)
         try:
             prior = cavity.Gaussian.isotropic(features.shape[1], variance)
             result = cavity.fit(

@@ -225,13 +225,14 @@ def test_draws_of_blocks_in_parts():
 
 
 def test_rows_know_their_numbers():
-    """A chunk says which rows of the data it has, counted over all parts."""
-    problem = Problem.of(*MODELS["probit"], cavity.aep(), None, 0)
-    problem = problem._replace(source=Arrays.of((X, SIGNS), PARTS))
+    """A chunk says which rows of the data it has, counted over all parts: blocks of rows here, which ask for it."""
+    blocks = cavity.factors.in_blocks((X, SIGNS), n_blocks=10)
+    problem = Problem.of(cavity.factors.nested(cavity.factors.probit()), FULL, blocks, cavity.aep(), None, 0)
+    problem = problem._replace(source=Arrays.of(problem.source.parts[0].data, PARTS))
     with Threads(1) as threads:
         walk = Walk(problem, threads)
         numbers = np.concatenate([walk.rows(part).number for part in range(PARTS)])
-    assert np.array_equal(numbers, np.arange(N))
+    assert np.array_equal(numbers, np.arange(10))
 
 
 def test_parts_are_views():

@@ -10,6 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import log_loss
 
 import cavity
+from cavity.estimators import algorithms
 from tests.registry import thinned
 
 RNG = np.random.default_rng(8)
@@ -298,3 +299,20 @@ def test_mistakes_in_chunks_are_named():
         model.fit(X, np.ones(N))
     with pytest.raises(ValueError, match="needs all data at once"):
         cavity.ProbitClassifier(class_weight="balanced").partial_fit(X, LABELS, classes=["no", "yes"])
+
+
+def test_auto_shares_a_site_only_where_rows_are_many_and_their_own_do_not_fit(monkeypatch):
+    chosen = lambda *shape: algorithms.choose("auto", np.broadcast_to(0.0, shape), None).n_sites
+    assert chosen(500_000, 3) == "all"
+    monkeypatch.setattr(algorithms, "SITES_THAT_FIT", 16 * 1000)
+    assert chosen(1000, 1) == "all"
+    assert chosen(4999, 5) == "all"
+    assert chosen(5000, 5) == 1
+
+
+def test_shared_sites_of_too_few_rows_are_warned_of():
+    rng = np.random.default_rng(0)
+    few, labels = rng.normal(size=(60, 30)), np.repeat([0, 1], 30)
+    with pytest.warns(cavity.SharingWarning, match="Use algorithm='ep'"):
+        cavity.ProbitClassifier(algorithm="sep").fit(few, labels)
+    cavity.ProbitClassifier().fit(few, labels)

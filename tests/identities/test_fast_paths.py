@@ -41,6 +41,7 @@ def both(factor, y, algorithm, sweeps=3, prior=PRIOR, features=X, weights=WEIGHT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)  # a few sweeps to tol 0 never converge,
         warnings.simplefilter("ignore", cavity.CollapseWarning)  # and ADF is not meant for several
+        warnings.simplefilter("ignore", cavity.SharingWarning)  # and few rows are not meant to share a site
         fast = cavity.fit(factor, prior, (features, y), algorithm, **options)
         slow = cavity.fit(cavity.factors.autodiff(factor), prior, (features, y), algorithm, **options)
     return fast, slow

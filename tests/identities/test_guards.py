@@ -99,6 +99,7 @@ def test_outliers_under_a_student_t_leave_q_proper(algorithm):
     y = features @ np.array([1.0, -1.0]) + 30 * rng.standard_t(1.0, size=40)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        warnings.simplefilter("ignore", cavity.SharingWarning)
         result = cavity.fit(
             cavity.factors.student_t(1.0, 0.5),
             cavity.Gaussian.isotropic(2, 100.0),

@@ -23,6 +23,7 @@ LIMITS = {  # of the means in posterior standard deviations, and of these relati
 }
 
 
+@pytest.mark.filterwarnings("ignore::cavity.SharingWarning")
 @pytest.mark.parametrize("likelihood", MODELS)
 @pytest.mark.parametrize("name", ["pima", "sonar", "breast"])
 def test_against_nuts(name, likelihood):

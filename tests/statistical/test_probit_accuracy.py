@@ -34,6 +34,7 @@ def draw(inputs, seed, n=5000, dim=4):
 def fit(data, algorithm, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        warnings.simplefilter("ignore", cavity.SharingWarning)
         return cavity.fit(cavity.factors.probit(), PRIOR, data, algorithm, **options)
 
 

@@ -9,6 +9,7 @@ from cavity.factors.networks.site_storage import how_many_fit
 from cavity.inference import named
 from cavity.inference.named import Algorithm
 
+ROWS_TO_SHARE = 1_000  # for each column: with fewer a shared site may put means 0.03 sd from EP's, docs/decisions/0024
 GROUPS = 10  # of dsep and daep by name; an algorithm object says more
 SITES_THAT_FIT = 1_000_000_000  # bytes
 FEWEST, MOST = 4, 20  # batches in a sweep of EP: nearly as few sweeps as one datum at a time, by matrix products
@@ -55,12 +56,14 @@ def listed(names: tuple[str, ...]) -> str:
 def choose(algorithm: Any, design: Any, batch_size: int | None) -> list[Algorithm]:
     """Algorithms for a linear model, the next ones for where those before do not converge.
 
-    "auto" is EP while its two numbers per row fit, by few rows at a time where many do not do; averaged EP beyond.
+    "auto" is EP while its two numbers per row fit, or rows are not many enough to share a site, by few rows at a time
+    where many do not do; averaged EP beyond.
     """
-    n_rows, fits = design.shape[0], 16 * design.shape[0] <= SITES_THAT_FIT
-    auto = "ep" if fits else for_many_rows(batch_size)
+    n_rows, n_features = design.shape
+    own = 16 * n_rows <= SITES_THAT_FIT or n_rows < ROWS_TO_SHARE * n_features
+    auto = "ep" if own else for_many_rows(batch_size)
     first = pick(algorithm, FOR_ANY, auto, Steps(n_rows, rows_at_once(design), 1), batch_size)
-    by_few = isinstance(algorithm, str) and algorithm == "auto" and fits and batch_size is None
+    by_few = isinstance(algorithm, str) and algorithm == "auto" and own and batch_size is None
     return [first, named.ep(-(-n_rows // MOST))] if by_few else [first]
 
 

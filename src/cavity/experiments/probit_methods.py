@@ -58,6 +58,7 @@ def with_learned_prior(
     model = cavity.ProbitClassifier(algorithm=algorithm, prior_variance="auto", standardize=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cavity.ConvergenceWarning)
+        warnings.simplefilter("ignore", cavity.SharingWarning)  # what it costs is what is asked
         model.fit(X[:, :-1], y)
     return model.predict_log_proba(X_test[:, :-1])[np.arange(len(y_test)), (y_test > 0).astype(int)]
 

@@ -31,7 +31,7 @@ def complaints(
         of_skipped_data(history, problem),
         of_a_standstill(ending),
         None if evidence is None else of_evidence(evidence),
-        of_sharing(sharing_error),
+        of_sharing(sharing_error, history),
         of_collapse(history, problem, passes),
     ]
     return [complaint for complaint in found if complaint is not None]
@@ -87,9 +87,12 @@ def of_evidence(evidence: Evidence) -> Complaint | None:
     )
 
 
-def of_sharing(error: float) -> Complaint | None:
-    """Shared sites of data that are too few, or too influential, for an average to stand for each."""
-    if not error > TOO_FAR:
+def of_sharing(error: float, history: History) -> Complaint | None:
+    """Shared sites of data that are too few, or too influential, for an average to stand for each.
+
+    Where q still moves farther than that, it says nothing of the fixed point.
+    """
+    if not error > max(TOO_FAR, history.change[-1]):
         return None
     return SharingWarning, (
         f"Shared sites have put a posterior mean about {error:.2g} standard deviations away from EP's: for so many "

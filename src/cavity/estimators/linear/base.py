@@ -35,7 +35,7 @@ class LinearEstimator(Estimator):
 
     algorithm: Any = parameter(
         "str or Algorithm",
-        '"auto" is EP while its sites fit in memory, by many rows at a time where that converges; or '
+        '"auto" is EP while its sites fit in memory or rows are few, by many at a time where that converges; or '
         f"{listed(FOR_ANY)}, or an object such as `cavity.sep(batch_size=100)`.",
         default="auto",
     )
