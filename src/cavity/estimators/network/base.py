@@ -2,7 +2,7 @@
 
 import abc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,10 +16,9 @@ from cavity._warnings import warn
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import FOR_NETWORKS, choose_for_network, listed
 from cavity.estimators.base import Estimator
-from cavity.estimators.network.epochs import Epoch, Stopping
 from cavity.estimators.network.parallel import in_parallel, jobs_of
 from cavity.estimators.network.posterior import NetworkPosterior, RowsOfChunk
-from cavity.estimators.network.warm_up import warmed_up
+from cavity.estimators.network.training import Callback, Training
 from cavity.estimators.parameters import estimator, parameter
 from cavity.estimators.weights import check_weight, counted
 from cavity.factors.networks.activations import ACTIVATIONS
@@ -27,12 +26,9 @@ from cavity.factors.networks.factor import Network
 from cavity.factors.networks.loops import has_loops
 from cavity.factors.networks.site_storage import bytes_of, check_room, how_many_fit
 from cavity.families import Product
-from cavity.inference.named import ALL, Algorithm, adf
-from cavity.inference.result import ConvergenceWarning, Result, Sweep
-from cavity.inference.run import fit
+from cavity.inference.named import ALL, Algorithm
+from cavity.inference.result import ConvergenceWarning
 
-MOST_SWEEPS = 10**9  # a callback stops before
-Callback = Callable[[Epoch], Any] | None
 ROWS_LOOKED_AT = 1024
 MANY, FEWEST_BATCHES = 0.01, 6  # steps that are cut, as a part; batches in an epoch
 ALIKE = 0.05  # standard deviation over rows of what is predicted, in units of the target's: less says nothing
@@ -150,35 +146,12 @@ class NetworkEstimator(Estimator, abc.ABC):
         if algorithm.n_sites == ALL:  # before a warm-up, which may take long
             check_room(priors[0], len(X), self.site_dtype, self.site_directory)
             at_once = min(at_once, how_many_fit(in_memory))
-        warm_up = self.warm_up if first else 0
         random = check_random_state(self.random_state)
         seeds = [int(random.randint(2**31)) for _ in priors]
-        over = Event()  # something went wrong: no network goes on
-
-        def one(number: int, prior: Product, target: np.ndarray, seed: int) -> Result:
-            last = Stopping(self.n_epochs)
-
-            def passes(factor: Network, prior: Product, algorithm: Algorithm, stop: Any, start: Any = None) -> Result:
-                options: dict[str, Any] = {"tol": 0.0, "evidence": False, "max_sweeps": MOST_SWEEPS, "seed": seed}
-                options |= {"weights": rows.weight}
-                ends = lambda sweep: stop(sweep) or over.is_set()
-                return fit(factor, prior, (X, target), algorithm, callback=ends, start=start, **options)
-
-            def stop(sweep: Sweep) -> bool:
-                posterior = lambda: NetworkPosterior(factor, [sweep.posterior], rows.units)
-                wanted = callback is not None and callback(Epoch(number, sweep.number, sweep.score, posterior))
-                return last(sweep.number, sweep.score) or bool(wanted)
-
-            start = None
-            if warm_up and algorithm.n_sites != 0:
-                few = lambda sweep: sweep.number == warm_up
-                start = warmed_up(factor, prior, lambda of, given: passes(of, given, adf(self.batch_size or 1), few))
-            result = passes(factor, prior, algorithm, stop, start)
-            alone = len(priors) == 1 and not self.__sklearn_is_fitted__()  # otherwise of no use without the rest,
-            if result.ending == "interrupted" and not alone:  # and in the place of a model that is whole
-                raise KeyboardInterrupt
-            return result
-
+        over = Event()
+        alone = len(priors) == 1 and not self.__sklearn_is_fitted__()
+        warm_up = self.warm_up if first else 0, self.batch_size or 1
+        one = Training(factor, algorithm, rows, X, self.n_epochs, warm_up, callback, alone, over)
         results = in_parallel(one, range(len(priors)), priors, targets, seeds, at_once=at_once, over=over)
         self.history_ = [result.history for result in results]
         self.n_epochs_ = [result.n_sweeps for result in results]
