@@ -302,7 +302,7 @@ def test_mistakes_in_chunks_are_named():
 
 
 def test_auto_shares_a_site_only_where_rows_are_many_and_their_own_do_not_fit(monkeypatch):
-    chosen = lambda *shape: algorithms.choose("auto", np.broadcast_to(0.0, shape), None).n_sites
+    chosen = lambda *shape: algorithms.choose("auto", np.broadcast_to(0.0, shape), None)[0].n_sites
     assert chosen(500_000, 3) == "all"
     monkeypatch.setattr(algorithms, "SITES_THAT_FIT", 16 * 1000)
     assert chosen(1000, 1) == "all"
@@ -314,5 +314,5 @@ def test_shared_sites_of_too_few_rows_are_warned_of():
     rng = np.random.default_rng(0)
     few, labels = rng.normal(size=(60, 30)), np.repeat([0, 1], 30)
     with pytest.warns(cavity.SharingWarning, match="Use algorithm='ep'"):
-        cavity.ProbitClassifier(algorithm="sep").fit(few, labels)
-    cavity.ProbitClassifier().fit(few, labels)
+        cavity.ProbitClassifier(algorithm="sep", prior_variance=1.0).fit(few, labels)
+    cavity.ProbitClassifier(prior_variance=1.0).fit(few, labels)

@@ -83,7 +83,7 @@ class LinearEstimator(Estimator):
         "float",
         "Passes end when another would move no mean by more than this share of its posterior standard deviation, nor "
         "any standard deviation.",
-        default=1e-8,
+        default=1e-6,
     )
     random_state: Any = parameter(
         "int, RandomState instance or None",

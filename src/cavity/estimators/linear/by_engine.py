@@ -1,5 +1,7 @@
 """Fits of one linear function by the engine, at given hyper-parameters: what is seen there, and what is kept."""
 
+from typing import Any
+
 import numpy as np
 
 from cavity import _tree as tree
@@ -20,34 +22,35 @@ class ByEngine:
         self.task, self.algorithms = task, list(task.algorithms)
         self.last: Result | None = None
 
-    def look(self, hyper: Hyper) -> Seen:
+    def look(self, hyper: Hyper, tol: float) -> Seen:
         """The evidence, and its gradient in the logarithms of all that is free."""
-        result = self.at(hyper, keep_data=True)
+        result = self.at(hyper, {"keep_data": True, "tol": tol})
         by_variance, by_noise = self.gradient(hyper, result)
         self.last = result.without_data()
-        return Seen(result.log_evidence, by_variance, by_noise, result.converged)
+        determined = self.task.prior.determined(result.posterior, hyper.variance)
+        return Seen(result.log_evidence, by_variance, by_noise, result.converged, determined)
 
     def fit(self, hyper: Hyper) -> Fitted:
         """The fit that is kept, which speaks for itself."""
-        result = self.at(hyper, keep_data=False)
+        result = self.at(hyper, {})
         for category, message in result.complaints:
             warn(message, category)
         return Fitted(result.posterior, result.log_evidence, result.converged, result.n_skipped, result.history)
 
-    def at(self, hyper: Hyper, keep_data: bool) -> Result:
+    def at(self, hyper: Hyper, more: dict[str, Any]) -> Result:
         """The best fit: an algorithm that was not as good as the next one is not asked again."""
-        result = self.by(self.algorithms[0], hyper, self.last, keep_data)
+        result = self.by(self.algorithms[0], hyper, self.last, more)
         while len(self.algorithms) > 1 and not is_good(result):
-            other = self.by(self.algorithms[1], hyper, None, keep_data)
+            other = self.by(self.algorithms[1], hyper, None, more)
             if not (is_good(other) or other.n_skipped < result.n_skipped):
                 break
             result = other
             del self.algorithms[0]
         return result
 
-    def by(self, algorithm: Algorithm, hyper: Hyper, start: Result | None, keep_data: bool) -> Result:
+    def by(self, algorithm: Algorithm, hyper: Hyper, start: Result | None, more: dict[str, Any]) -> Result:
         task = self.task
-        options = Options(weights=task.weight, start=start, keep_data=keep_data, **task.options)
+        options = Options(weights=task.weight, start=start, **{**task.options, **more})
         result = quiet_fit(task.noise.factor(hyper.noise), task.before(hyper), task.data, algorithm, options)
         if result.ending == "interrupted":  # it kept what it had, which is no model yet
             raise KeyboardInterrupt

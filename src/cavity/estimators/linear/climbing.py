@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LONGEST, STILL = 1.5, 1e-7  # the longest step allowed, and one that is none
+LONGEST = 1.5  # step that is allowed
 MAX_STEPS, MAX_CUTS = 50, 8
 
 
@@ -25,33 +25,38 @@ class Place(NamedTuple):
         return self.value > other.value or (level and np.linalg.norm(self.gradient) < np.linalg.norm(other.gradient))
 
 
-def climb(look: Callable[[np.ndarray], Place], start: np.ndarray, curvature: np.ndarray, bounds: np.ndarray) -> Place:
-    """Steps uphill, from a first guess of the curvature, within bounds (lowest, highest).
+def climb(
+    look: Callable[[np.ndarray], Place], here: Place, inverse: np.ndarray, bounds: np.ndarray, least: float
+) -> tuple[Place, np.ndarray]:
+    """Steps uphill within bounds (lowest, highest), while they gain, and promise, so much at least; and
+    the inverse curvature.
 
     A step is shortened while the value falls by more than rounding or the place there is not to be trusted; the last
     steps, too small for the value to tell, go by the gradient.
     """
-    here = look(np.clip(start, *bounds))
-    inverse = np.linalg.inv(curvature)
     for _ in range(MAX_STEPS):
         # at an edge, what points outwards has no say in the others
         outwards = np.where(here.gradient > 0, here.point >= bounds[1], here.point <= bounds[0])
         gradient = np.where(outwards, 0.0, here.gradient)
-        there = ahead(look, here, np.clip(inverse @ gradient, -LONGEST, LONGEST), bounds)
+        there = ahead(look, here, np.clip(inverse @ gradient, -LONGEST, LONGEST), bounds, least)
         if there is None:
             break
         moved, bent = there.point - here.point, here.gradient - there.gradient
         if moved @ bent > 0:
             inverse = bfgs(inverse, moved, bent)
-        here = there
-    return here
+        gain, here = there.value - here.value, there
+        if gain < least:
+            break
+    return here, inverse
 
 
-def ahead(look: Callable[[np.ndarray], Place], here: Place, step: np.ndarray, bounds: np.ndarray) -> Place | None:
+def ahead(
+    look: Callable[[np.ndarray], Place], here: Place, step: np.ndarray, bounds: np.ndarray, least: float
+) -> Place | None:
     """A better place along a step, or None if there is none to be found."""
     for _ in range(MAX_CUTS):
         point = np.clip(here.point + step, *bounds)
-        if np.max(np.abs(point - here.point), initial=0.0) < STILL:
+        if here.gradient @ (point - here.point) < least:
             return None
         there = look(point)
         if there.is_above(here):

@@ -73,13 +73,14 @@ class Conjugate:
         told = self.sums.weight * (LOG_2_PI + np.log(noise)) + rest / noise
         return float(0.5 * (volumes - told - moved @ before.precision @ moved))
 
-    def look(self, hyper: Hyper) -> Seen:
+    def look(self, hyper: Hyper, tol: float) -> Seen:
         """The evidence, and its gradient in the logarithms of all that is free."""
         posterior, rest = self.at(hyper)
         expected = rest + float(np.vdot(self.sums.gram, posterior.covariance))
         by_noise = np.array([0.5 * (expected / hyper.noise[0] - self.sums.weight)])[self.task.free.noise]
         by_variance = self.task.prior.by_log_variance(posterior, hyper.variance)
-        return Seen(self.log_evidence(hyper, posterior, rest), by_variance, by_noise, trusted=True)
+        determined = self.task.prior.determined(posterior, hyper.variance)
+        return Seen(self.log_evidence(hyper, posterior, rest), by_variance, by_noise, True, determined)
 
     def fit(self, hyper: Hyper) -> Fitted:
         """The posterior, exact."""

@@ -9,6 +9,10 @@ import numpy as np
 from cavity.estimators.linear.climbing import Place, climb
 from cavity.estimators.linear.task import Fits, Fitted, Hyper, Task
 
+ROUGH, MOST_OF_IT = 1e-3, 1e-3  # tolerance of fits on most of the way, and the gain, in nats, that ends it
+NO_GAIN = 1e-9  # nats
+LEAST = 0.1  # information about the logarithm of a variance, at the least
+
 
 def learn(task: Task, start: Hyper, fits: Fits) -> tuple[Hyper, Fitted]:
     """Coefficients at the hyper-parameters given, or at the best ones."""
@@ -22,19 +26,35 @@ class _Search:
 
     def __init__(self, task: Task, start: Hyper, fits: Fits) -> None:
         self.task, self.start, self.fits = task, start, fits
+        self.determined = np.zeros(0)  # coefficients of each group, at the last place
 
     def best(self) -> Hyper:
-        """Where log Z of all data so far, with what was thought of the hyper-parameters before, is highest."""
+        """Where log Z of all data so far, with what was thought of the hyper-parameters before, is highest.
+
+        Most of the way is gone by fits that have nearly converged: places there need not be known to many digits.
+        """
         task, free = self.task, self.task.free
-        of_noise = float(task.weight.sum()) * task.noise.information(self.start.noise)[np.ix_(free.noise, free.noise)]
-        of_variance = np.diag(0.5 * np.bincount(task.prior.groups)) if free.variance else np.zeros((0, 0))
-        n = len(of_variance)
-        curvature = np.pad(of_variance, (0, len(of_noise)))
-        curvature[n:, n:] = of_noise
         bounds = task.noise.log_bounds[:, free.noise]
         if free.variance:
             bounds = np.hstack([task.prior.variance_bounds(), bounds])
-        return self.unpack(climb(self.look, self.pack(self.start), curvature, bounds).point)
+        fine = task.options["tol"]
+        rough = lambda point: self.look(point, max(fine, ROUGH))
+        here = rough(np.clip(self.pack(self.start), *bounds))
+        here, inverse = climb(rough, here, np.linalg.inv(self.curvature()), bounds, MOST_OF_IT)
+        exactly = lambda point: self.look(point, fine)
+        return self.unpack(climb(exactly, exactly(here.point), inverse, bounds, NO_GAIN)[0].point)
+
+    def curvature(self) -> np.ndarray:
+        """A first guess, where the search begins: what coefficients that are determined say, and Fisher's of noise."""
+        task, free = self.task, self.task.free
+        of_noise = float(task.weight.sum()) * task.noise.information(self.start.noise)[np.ix_(free.noise, free.noise)]
+        of_variance = np.maximum(0.5 * self.determined, LEAST) if free.variance else np.zeros(0)
+        return np.block(
+            [
+                [np.diag(of_variance), np.zeros((len(of_variance), len(of_noise)))],
+                [np.zeros((len(of_noise), len(of_variance))), of_noise],
+            ]
+        )
 
     def pack(self, hyper: Hyper) -> np.ndarray:
         free = self.task.free
@@ -47,10 +67,11 @@ class _Search:
         learned[free.noise] = np.exp(point[n:])
         return Hyper(np.exp(point[:n]) if free.variance else variance, learned)
 
-    def look(self, point: np.ndarray) -> Place:
+    def look(self, point: np.ndarray, tol: float) -> Place:
         """log Z of all data so far times the priors, up to a constant, and its gradient."""
         task, hyper = self.task, self.unpack(point)
-        seen = self.fits.look(hyper)
+        seen = self.fits.look(hyper, tol)
+        self.determined = seen.determined
         log_prior, by_noise = task.noise.log_prior(hyper.noise)
         value, slope = seen.log_evidence + log_prior, seen.by_noise + by_noise[task.free.noise]
         if task.earlier is not None:

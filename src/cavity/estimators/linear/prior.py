@@ -68,6 +68,11 @@ class Prior:
         square = self.ratio**2 * (posterior.mean[:dim] ** 2 + posterior.variance[:dim])
         return 0.5 * np.bincount(self.groups, square / variance[self.groups] - 1.0, self.n_groups)
 
+    def determined(self, posterior: Gaussian, variance: np.ndarray) -> np.ndarray:
+        """Of each group, Σ 1 − Var[γ_i] r_i²/v_g: MacKay's number of coefficients that the data determine."""
+        left = self.ratio**2 * posterior.variance[: len(self.ratio)] / variance[self.groups]
+        return np.bincount(self.groups, 1 - left, self.n_groups)
+
     def from_gradient(self, by_prior: Gaussian, variance: np.ndarray) -> np.ndarray:
         """d log Z/d log v_g from the derivative in the prior's natural parameters."""
         by_precision = np.diag(by_prior.precision)[: len(self.ratio)]

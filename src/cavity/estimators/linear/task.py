@@ -54,12 +54,16 @@ class Task:
 
 
 class Seen(NamedTuple):
-    """The evidence at some hyper-parameters, its gradient in their logarithms, and whether it is to be trusted."""
+    """The evidence at some hyper-parameters, its gradient in their logarithms, and whether it is to be trusted.
+
+    `determined` is how many coefficients of each group the data determine, rather than the prior.
+    """
 
     log_evidence: float
     by_variance: np.ndarray
     by_noise: np.ndarray
     trusted: bool
+    determined: np.ndarray
 
 
 class Fitted(NamedTuple):
@@ -75,6 +79,6 @@ class Fitted(NamedTuple):
 class Fits(Protocol):
     """How coefficients are found at given hyper-parameters."""
 
-    def look(self, hyper: Hyper) -> Seen: ...
+    def look(self, hyper: Hyper, tol: float) -> Seen: ...
 
     def fit(self, hyper: Hyper) -> Fitted: ...
