@@ -8,10 +8,12 @@ from cavity import _tree as tree
 from cavity._warnings import warn
 from cavity.estimators.linear.task import Fitted, Hyper, Seen, Task
 from cavity.factors import GLM
+from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
 from cavity.inference.result import Result
 from cavity.inference.run import Options, quiet_fit
 
+FEW = 3  # sweeps between two steps of the prior variances
 STEP = 1e-3  # of the difference quotient, in the logarithm
 
 
@@ -21,21 +23,36 @@ class ByEngine:
     def __init__(self, task: Task) -> None:
         self.task, self.algorithms = task, list(task.algorithms)
         self.last: Result | None = None
+        self.seen: tuple[Hyper, float] | None = None  # where that was looked at, and how closely
+
+    def posterior(self, hyper: Hyper, tol: float) -> Gaussian:
+        """What coefficients nearly are, after few sweeps more; the evidence is not asked for."""
+        few = {"tol": tol, "evidence": False, "max_sweeps": FEW}
+        self.last, self.seen = self.by(self.algorithms[0], hyper, self.last, few), None
+        return self.last.posterior
 
     def look(self, hyper: Hyper, tol: float) -> Seen:
         """The evidence, and its gradient in the logarithms of all that is free."""
         result = self.at(hyper, {"keep_data": True, "tol": tol})
         by_variance, by_noise = self.gradient(hyper, result)
-        self.last = result.without_data()
+        self.last, self.seen = result.without_data(), (hyper, tol)
         determined = self.task.prior.determined(result.posterior, hyper.variance)
         return Seen(result.log_evidence, by_variance, by_noise, result.converged, determined)
 
     def fit(self, hyper: Hyper) -> Fitted:
         """The fit that is kept, which speaks for itself."""
-        result = self.at(hyper, {})
+        result = self.last
+        if result is None or not self.was_seen(hyper):
+            result = self.at(hyper, {})
         for category, message in result.complaints:
             warn(message, category)
         return Fitted(result.posterior, result.log_evidence, result.converged, result.n_skipped, result.history)
+
+    def was_seen(self, hyper: Hyper) -> bool:
+        """Whether the last look was there, to the end."""
+        if self.seen is None or self.seen[1] != self.task.options["tol"]:
+            return False
+        return all(np.array_equal(old, new) for old, new in zip(self.seen[0], hyper, strict=True))
 
     def at(self, hyper: Hyper, more: dict[str, Any]) -> Result:
         """The best fit: an algorithm that was not as good as the next one is not asked again."""

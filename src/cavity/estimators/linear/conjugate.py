@@ -58,6 +58,10 @@ class Conjugate:
         design, y = task.data
         self.sums = sums_of(design, y, task.weight)
 
+    def posterior(self, hyper: Hyper, tol: float) -> Gaussian:
+        """The posterior, exact."""
+        return self.at(hyper)[0]
+
     def at(self, hyper: Hyper) -> tuple[Gaussian, float]:
         """The posterior and Σ w (y − wᵀμ)²."""
         before, noise = self.task.before(hyper), hyper.noise[0]

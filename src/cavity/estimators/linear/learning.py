@@ -4,13 +4,19 @@ These are the logarithms of the prior variances and of what the likelihood has b
 own prior is climbed by quasi-Newton steps.
 """
 
+from functools import partial
+
 import numpy as np
 
 from cavity.estimators.linear.climbing import Place, climb
+from cavity.estimators.linear.prior import Prior
 from cavity.estimators.linear.task import Fits, Fitted, Hyper, Task
+from cavity.families import Gaussian
 
 ROUGH, MOST_OF_IT = 1e-3, 1e-3  # tolerance of fits on most of the way, and the gain, in nats, that ends it
-NO_GAIN = 1e-9  # nats
+NO_GAIN = 1e-7  # nats
+MOST_ROUNDS, NEARLY_STILL = 20, 0.03  # of sites and variances in turn, and the step of a logarithm that ends them
+SLOWEST, LONGEST = 0.8, 2.0  # factor of steps that is believed, and the longest of them
 LEAST = 0.1  # information about the logarithm of a variance, at the least
 
 
@@ -33,16 +39,39 @@ class _Search:
 
         Most of the way is gone by fits that have nearly converged: places there need not be known to many digits.
         """
-        task, free = self.task, self.task.free
-        bounds = task.noise.log_bounds[:, free.noise]
-        if free.variance:
+        task, fine = self.task, self.task.options["tol"]
+        rough, exactly = (partial(self.look, tol=tol) for tol in (max(fine, ROUGH), fine))
+        bounds = task.noise.log_bounds[:, task.free.noise]
+        if task.free.variance:
             bounds = np.hstack([task.prior.variance_bounds(), bounds])
-        fine = task.options["tol"]
-        rough = lambda point: self.look(point, max(fine, ROUGH))
-        here = rough(np.clip(self.pack(self.start), *bounds))
-        here, inverse = climb(rough, here, np.linalg.inv(self.curvature()), bounds, MOST_OF_IT)
-        exactly = lambda point: self.look(point, fine)
-        return self.unpack(climb(exactly, exactly(here.point), inverse, bounds, NO_GAIN)[0].point)
+        if np.any(task.free.noise):
+            here = rough(np.clip(self.pack(self.start), *bounds))
+            here, inverse = climb(rough, here, np.linalg.inv(self.curvature()), bounds, MOST_OF_IT)
+            here = exactly(here.point)
+        else:
+            hyper, longer = self.settled(max(fine, ROUGH), bounds)
+            here = exactly(self.pack(hyper))
+            inverse = longer * np.linalg.inv(self.curvature())
+        return self.unpack(climb(exactly, here, inverse, bounds, NO_GAIN)[0].point)
+
+    def settled(self, tol: float, bounds: np.ndarray) -> tuple[Hyper, float]:
+        """Prior variances that are nearly the best ones: in turn, sites given the variances and these given the sites.
+
+        And how much longer steps are than with sites as they are.
+
+        With sites as they are log Z is that of a Gaussian, and rows are not asked; its slope is the right one.
+        """
+        point, before, factor = np.clip(np.log(self.start.variance), *bounds), None, np.zeros(1)
+        for _ in range(MOST_ROUNDS):
+            hyper = self.start._replace(variance=np.exp(point))
+            added = self.fits.posterior(hyper, tol) - self.task.prior(hyper.variance)
+            step = best_variances(self.task.prior, added, point, bounds) - point
+            if np.max(np.abs(step)) < NEARLY_STILL:
+                break
+            # sites follow slowly where classes are nearly separable: steps shrink by a factor, and add up to more
+            factor = np.zeros_like(step) if before is None else np.clip(step / before, 0.0, SLOWEST)
+            point, before = np.clip(point + np.clip(step / (1 - factor), -LONGEST, LONGEST), *bounds), step
+        return self.start._replace(variance=np.exp(point + step)), float(np.max(1 / (1 - factor)))
 
     def curvature(self) -> np.ndarray:
         """A first guess, where the search begins: what coefficients that are determined say, and Fisher's of noise."""
@@ -83,6 +112,23 @@ class _Search:
         log_prior, by_variance = task.prior.log_prior(hyper.variance)
         value += log_prior + _log_evidence_before(task, hyper)
         return Place(point, value, np.append(seen.by_variance + by_variance, slope), seen.trusted)
+
+
+def best_variances(prior: Prior, added: Gaussian, start: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The logarithms for the highest A(λ₀ + Λ) − A(λ₀), times their own prior, where data have added Λ to the prior."""
+
+    def look(point: np.ndarray) -> Place:
+        variance = np.exp(point)
+        before = prior(variance)
+        posterior = before + added
+        told, slope = prior.log_prior(variance)
+        value = float(posterior.log_partition() - before.log_partition()) + told
+        return Place(point, value, prior.by_log_variance(posterior, variance) + slope, trusted=True)
+
+    here = look(np.clip(start, *bounds))
+    determined = prior.determined(prior(np.exp(here.point)) + added, np.exp(here.point))
+    inverse = np.diag(1 / np.maximum(0.5 * determined, LEAST))
+    return climb(look, here, inverse, bounds, NO_GAIN)[0].point
 
 
 def _log_evidence_before(task: Task, hyper: Hyper) -> float:
