@@ -14,6 +14,7 @@ from cavity.families.concentrations import (
     _dirichlet_newton,
     dirichlet_concentration,
     dirichlet_step,
+    near_concentrations,
 )
 from cavity.families.inverse import gamma_shape, half_step, wishart_df, wishart_half
 
@@ -156,7 +157,8 @@ def test_steps_of_concentrations_keep_their_digits(alpha, copies):
 def test_small_steps_of_concentrations_are_interpolated_and_far_ones_refused():
     rng, alpha = np.random.default_rng(0), np.array([30.0, 400.0, 5e4])
     gain = rng.dirichlet(np.ones(3), 100) / alpha - 1 / alpha.sum()
-    assert run(lambda *args: _dirichlet_near(*args)[1], alpha, gain)
-    found = run(lambda *args: _dirichlet_near(*args)[0], alpha, gain)
+    near = lambda part, gain: run(lambda a, g: _dirichlet_near(near_concentrations(a), g)[part], alpha, gain)
+    found = near(0, gain)
     np.testing.assert_allclose(found, run(_dirichlet_newton, alpha, gain), rtol=1e-9, atol=1e-11)
-    assert not run(lambda *args: _dirichlet_near(*args)[1], alpha, 10 * gain)
+    assert near(1, gain)
+    assert not near(1, 10 * gain)

@@ -34,8 +34,9 @@ def check_posterior(
     >>> import numpy as np
     >>> from cavity import ProbitClassifier
     >>> from cavity.diagnostics import check_posterior
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> y = X @ [1.0, -1.0] > 0.3
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = X @ [1.0, -1.0] + rng.normal(size=200) > 0.3
     >>> check_posterior(ProbitClassifier().fit(X, y), X, y).reliable
     True
     """
