@@ -27,7 +27,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.all
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 figures: $(VENV)/.demo

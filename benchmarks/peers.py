@@ -1,0 +1,178 @@
+"""Whole fits with their defaults beside what a user would take instead: time, and how well new rows are foreseen.
+
+Ours learn prior variance and noise, and give covariances and evidence; theirs give a point. Both sides run in turn on
+the same threads. X is white, or white times a random matrix. A quick wrong answer does not count: beside each time is
+the mean log density of 20,000 further rows (of classes, the log-loss; of regressors, under a normal with the residual's
+variance where a peer has no other).
+"""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+from benchmarks.first_fit import SHAPE
+from benchmarks.timing import in_turn, of_call
+
+NEW_ROWS = 20_000
+Data = tuple[np.ndarray, np.ndarray]
+
+
+class Case(NamedTuple):
+    """A pair of models, the shape of the data, and the ratio beyond which we would call it a fault."""
+
+    ours: str
+    theirs: str
+    rows: int
+    features: int
+    correlated: bool
+    limit: float | None
+
+
+FIRST = [
+    ("LogisticClassifier", "sklearn.linear_model.LogisticRegression"),
+    ("ProbitClassifier", "sklearn.linear_model.LogisticRegression"),
+    ("PoissonRegressor", "sklearn.linear_model.PoissonRegressor"),
+    ("GaussianRegressor", "sklearn.linear_model.BayesianRidge"),
+    ("StudentTRegressor", "sklearn.linear_model.HuberRegressor"),
+]
+FIRST_LIMIT = 1.5
+WARM = [
+    Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 100_000, 20, False, 2.0),
+    Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 100_000, 20, True, 0.5),
+    Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 1_000_000, 20, False, 3.0),
+    Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 1_000_000, 20, True, 0.5),
+    Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 100_000, 200, True, 1.0),
+    Case("LogisticClassifier", "statsmodels.api.GLM", 100_000, 20, False, 1.0),
+    Case("PoissonRegressor", "sklearn.linear_model.PoissonRegressor", 100_000, 20, False, 2.0),
+    Case("PoissonRegressor", "sklearn.linear_model.PoissonRegressor", 100_000, 20, True, 0.5),
+    Case("GaussianRegressor", "sklearn.linear_model.BayesianRidge", 100_000, 20, False, 1.0),
+    Case("GaussianRegressor", "sklearn.linear_model.BayesianRidge", 100_000, 20, True, 1.0),
+    Case("StudentTRegressor", "sklearn.linear_model.HuberRegressor", 100_000, 20, False, None),
+]
+
+
+def lines() -> Iterator[str]:
+    """First fits in new processes, then warm ones, ten classes, and a learned prior variance beside a given one."""
+    for ours, theirs in FIRST:
+        module, _, name = theirs.rpartition(".")
+        sides = {"ours": ("cavity", ours), "theirs": (module, name)}
+        times = in_turn({k: of_call(partial(in_new_process, *v, ours), count=1) for k, v in sides.items()}, rounds=4)
+        yield told(f"first fit in a new process, {SHAPE[0]} × {SHAPE[1]}: {ours}", theirs, times, FIRST_LIMIT)
+    for case in WARM:
+        if find_spec(case.theirs.partition(".")[0]) is None:
+            yield f"peers {case.theirs} is not installed"
+            continue
+        yield beside(case)
+    yield ten_classes()
+    yield learned_variance()
+
+
+def told(what: str, theirs: str, times: dict[str, float], limit: float | None, scores: str = "") -> str:
+    ratio, bound = times["ours"] / times["theirs"], "" if limit is None else f" (limit {limit})"
+    return (
+        f"peers {what} / {theirs.rpartition('.')[2]} {ratio:.2f}{bound}; {times['ours']:.3g} s against "
+        f"{times['theirs']:.3g} s{scores}"
+    )
+
+
+def in_new_process(module: str, name: str, model: str) -> None:
+    """Import what is needed, make data of our model and fit once."""
+    run = [sys.executable, "-m", "benchmarks.first_fit", module, name, model]
+    subprocess.run(run, capture_output=True, check=True)
+
+
+def draw(case: Case) -> tuple[Data, Data]:
+    """Rows to learn from, and new ones."""
+    rng = np.random.default_rng(0)
+    n, dim = case.rows + NEW_ROWS, case.features
+    X = rng.normal(size=(n, dim))
+    if case.correlated:
+        X = X @ rng.normal(size=(dim, dim))
+    signal = X @ rng.normal(size=dim)
+    signal /= signal.std()
+    targets: dict[str, Callable[[], np.ndarray]] = {
+        "LogisticClassifier": lambda: (rng.uniform(size=n) < expit(signal)).astype(int),
+        "PoissonRegressor": lambda: rng.poisson(np.exp(signal)),
+        "GaussianRegressor": lambda: signal + rng.normal(size=n),
+        "StudentTRegressor": lambda: signal + rng.standard_t(4, size=n),
+    }
+    y = targets[case.ours]()
+    return (X[: case.rows], y[: case.rows]), (X[case.rows :], y[case.rows :])
+
+
+def beside(case: Case) -> str:
+    """One pair: times of the quicker of three fits in turn, and what both say of new rows."""
+    train, new = draw(case)
+    fits = {"ours": partial(fitted, "cavity", case.ours, train), "theirs": partial(of_peer, case, train)}
+    times = in_turn({name: of_call(fit, count=1) for name, fit in fits.items()}, rounds=3)
+    score = {name: log_density(fit(), case.ours, *new) for name, fit in fits.items()}
+    kind = "correlated" if case.correlated else "white"
+    what = f"{case.rows:,} × {case.features} {kind}: {case.ours}"
+    return told(what, case.theirs, times, case.limit, f"; new rows {score['ours']:.4f} against {score['theirs']:.4f}")
+
+
+def fitted(module: str, name: str, data: Data, **options: Any) -> Any:
+    """A model of that name, fitted; whether it converges is not asked."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(import_module(module), name)(**options).fit(*data)
+
+
+def of_peer(case: Case, data: Data) -> Any:
+    """Theirs, fitted."""
+    module, _, name = case.theirs.rpartition(".")
+    if name != "GLM":
+        return fitted(module, name, data)
+    api = import_module(module)
+    return Glm(api.GLM(data[1], api.add_constant(data[0]), family=api.families.Binomial()).fit())
+
+
+class Glm:
+    """A result of statsmodels, asked as one of scikit-learn."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        chance = expit(np.column_stack([np.ones(len(X)), X]) @ self.result.params)
+        return np.column_stack([1 - chance, chance])
+
+
+def log_density(model: Any, ours: str, X: np.ndarray, y: np.ndarray) -> float:
+    """Mean log density of new rows, in what is predicted of them."""
+    if ours.endswith("Classifier"):
+        return float(np.mean(np.log(model.predict_proba(X)[np.arange(len(y)), y])))
+    mean = model.predict(X)
+    if ours == "PoissonRegressor":
+        return float(np.mean(y * np.log(mean) - mean - gammaln(y + 1)))
+    return float(-0.5 * np.log(2 * np.pi * np.mean((y - mean) ** 2)) - 0.5)
+
+
+def ten_classes() -> str:
+    """Scikit-learn's digits."""
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = load_digits(return_X_y=True)
+    fits = {
+        "ours": partial(fitted, "cavity", "LogisticClassifier", (X, y)),
+        "theirs": lambda: LogisticRegression(max_iter=10_000).fit(X, y),
+    }
+    times = in_turn({name: of_call(fit, count=1) for name, fit in fits.items()}, rounds=2)
+    return told("ten classes, 1,797 × 64: LogisticClassifier", ".LogisticRegression", times, 10.0)
+
+
+def learned_variance() -> str:
+    """A learned prior variance beside a number."""
+    train, _ = draw(Case("LogisticClassifier", "", 100_000, 20, False, None))
+    fit = lambda value: partial(fitted, "cavity", "LogisticClassifier", train, prior_variance=value)
+    times = in_turn({"ours": of_call(fit("auto"), count=1), "theirs": of_call(fit(1.0), count=1)}, rounds=3)
+    return told("100,000 × 20: prior_variance='auto'", ".a number", times, 3.0)
