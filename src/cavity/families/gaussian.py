@@ -140,6 +140,8 @@ class Gaussian(ExpFamily):
     @in_float64
     def distance(self, other: Self) -> Array:
         check_alike(self, other)
+        if any(type(each.reads()) is not Reads for each in (self, other)):  # precisions are not to be relied upon
+            return np.sqrt(self.kl(other) + other.kl(self))
         # ⟨Δη, Δμ⟩ in central moments: raw second moments cancel when the mean is many sds from the origin.
         reads, reads_other = self.reads(), other.reads()
         step = reads.mean - reads_other.mean
@@ -179,7 +181,7 @@ class Gaussian(ExpFamily):
         import jax
 
         noise = jax.random.normal(key, self.shift.shape, dtype=float)[..., None]
-        chol = linalg.cholesky(self.precision)
+        chol = self.reads().chol
         return self.mean + linalg.solve_triangular(chol, noise, transposed=True)[..., 0]
 
     @in_float64

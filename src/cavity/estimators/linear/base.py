@@ -23,9 +23,6 @@ from cavity.estimators.parameters import estimator, parameter
 from cavity.estimators.units import Moments
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from pandas import DataFrame
 
 
@@ -106,7 +103,7 @@ class LinearEstimator(Estimator):
             self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=numeric, ensure_min_samples=1
         )
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if first and not np.any(weight > 0):
+        if not np.any(weight > 0):
             raise ValueError("sample_weight must be positive for at least one row; got none.")
         return X, y, weight
 

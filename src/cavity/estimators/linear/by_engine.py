@@ -13,7 +13,6 @@ from cavity.inference.named import Algorithm
 from cavity.inference.result import Result
 from cavity.inference.run import Options, quiet_fit
 
-FEW = 3  # sweeps between two steps of the prior variances
 STEP = 1e-3  # of the difference quotient, in the logarithm
 
 
@@ -26,9 +25,8 @@ class ByEngine:
         self.seen: tuple[Hyper, float] | None = None  # where that was looked at, and how closely
 
     def posterior(self, hyper: Hyper, tol: float) -> Gaussian:
-        """What coefficients nearly are, after few sweeps more; the evidence is not asked for."""
-        few = {"tol": tol, "evidence": False, "max_sweeps": FEW}
-        self.last, self.seen = self.by(self.algorithms[0], hyper, self.last, few), None
+        """What coefficients nearly are; the evidence is not asked for."""
+        self.last, self.seen = self.at(hyper, {"tol": tol, "evidence": False}), None
         return self.last.posterior
 
     def look(self, hyper: Hyper, tol: float) -> Seen:

@@ -28,17 +28,14 @@ class Place(NamedTuple):
 def climb(
     look: Callable[[np.ndarray], Place], here: Place, inverse: np.ndarray, bounds: np.ndarray, least: float
 ) -> tuple[Place, np.ndarray]:
-    """Steps uphill within bounds (lowest, highest), while they gain, and promise, so much at least; and
-    the inverse curvature.
+    """Steps uphill within bounds (lowest, highest), while they gain, and promise, so much at least; and the inverse
+    curvature.
 
     A step is shortened while the value falls by more than rounding or the place there is not to be trusted; the last
     steps, too small for the value to tell, go by the gradient.
     """
     for _ in range(MAX_STEPS):
-        # at an edge, what points outwards has no say in the others
-        outwards = np.where(here.gradient > 0, here.point >= bounds[1], here.point <= bounds[0])
-        gradient = np.where(outwards, 0.0, here.gradient)
-        there = ahead(look, here, np.clip(inverse @ gradient, -LONGEST, LONGEST), bounds, least)
+        there = ahead(look, here, no_longer(uphill(here, inverse, bounds)), bounds, least)
         if there is None:
             break
         moved, bent = there.point - here.point, here.gradient - there.gradient
@@ -48,6 +45,26 @@ def climb(
         if gain < least:
             break
     return here, inverse
+
+
+def held(here: Place, bounds: np.ndarray) -> np.ndarray:
+    """Which coordinates are at an edge, with a gradient that points outwards."""
+    return np.where(here.gradient > 0, here.point >= bounds[1], here.point <= bounds[0])
+
+
+def uphill(here: Place, inverse: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The quasi-Newton step of coordinates that are not held, where those that are stay."""
+    stays = held(here, bounds)
+    goes, step = ~stays, np.zeros_like(here.point)
+    across = inverse[np.ix_(goes, stays)]
+    left = inverse[np.ix_(goes, goes)] - across @ np.linalg.solve(inverse[np.ix_(stays, stays)], across.T)
+    step[goes] = left @ here.gradient[goes]
+    return step
+
+
+def no_longer(step: np.ndarray) -> np.ndarray:
+    """A step in the same direction, which keeps it uphill, no longer than allowed in any coordinate."""
+    return step * min(1.0, LONGEST / max(float(np.max(np.abs(step), initial=0.0)), LONGEST))
 
 
 def ahead(

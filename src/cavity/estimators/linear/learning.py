@@ -8,23 +8,40 @@ from functools import partial
 
 import numpy as np
 
-from cavity.estimators.linear.climbing import Place, climb
+from cavity._warnings import warn
+from cavity.estimators.linear.climbing import Place, climb, held, uphill
 from cavity.estimators.linear.prior import Prior
 from cavity.estimators.linear.task import Fits, Fitted, Hyper, Task
 from cavity.families import Gaussian
+from cavity.inference.result import ConvergenceWarning
 
 ROUGH, MOST_OF_IT = 1e-3, 1e-3  # tolerance of fits on most of the way, and the gain, in nats, that ends it
-NO_GAIN = 1e-7  # nats
+NO_GAIN, MOST_LEFT = 1e-7, 0.01  # nats: what is none, and what a search that has come to its end may leave
+ROUGHLY = 0.03  # tolerance of fits where variances move at each
 MOST_ROUNDS, NEARLY_STILL = 20, 0.03  # of sites and variances in turn, and the step of a logarithm that ends them
 SLOWEST, LONGEST = 0.8, 2.0  # factor of steps that is believed, and the longest of them
 LEAST = 0.1  # information about the logarithm of a variance, at the least
+
+NOT_FOUND = (
+    "The best prior variance and noise were not found: the search ended where the evidence still rises, or where fits "
+    "do not converge. Give prior_variance, or the noise, a number; or raise max_sweeps."
+)
+EXACT = (
+    "The target is fitted to five digits or more, with so little noise that it is not looked for: what is told of "
+    "noise and coefficients is too wide. Give the noise a number if it is known."
+)
 
 
 def learn(task: Task, start: Hyper, fits: Fits) -> tuple[Hyper, Fitted]:
     """Coefficients at the hyper-parameters given, or at the best ones."""
     learned = task.free.variance or np.any(task.free.noise)
-    best = _Search(task, start, fits).best() if learned else start
-    return best, fits.fit(best)
+    if not learned:
+        return start, fits.fit(start)
+    best, found = _Search(task, start, fits).best()
+    fitted = fits.fit(best)
+    if not found:
+        warn(NOT_FOUND, ConvergenceWarning)
+    return best, fitted._replace(converged=fitted.converged and found)
 
 
 class _Search:
@@ -34,8 +51,9 @@ class _Search:
         self.task, self.start, self.fits = task, start, fits
         self.determined = np.zeros(0)  # coefficients of each group, at the last place
 
-    def best(self) -> Hyper:
-        """Where log Z of all data so far, with what was thought of the hyper-parameters before, is highest.
+    def best(self) -> tuple[Hyper, bool]:
+        """Where log Z of all data so far, with what was thought of the hyper-parameters before, is highest; and whether
+        the search has come to its end.
 
         Most of the way is gone by fits that have nearly converged: places there need not be known to many digits.
         """
@@ -49,10 +67,15 @@ class _Search:
             here, inverse = climb(rough, here, np.linalg.inv(self.curvature()), bounds, MOST_OF_IT)
             here = exactly(here.point)
         else:
-            hyper, longer = self.settled(max(fine, ROUGH), bounds)
+            hyper, longer = self.settled(max(fine, ROUGHLY), bounds)
             here = exactly(self.pack(hyper))
             inverse = longer * np.linalg.inv(self.curvature())
-        return self.unpack(climb(exactly, here, inverse, bounds, NO_GAIN)[0].point)
+        here, inverse = climb(exactly, here, inverse, bounds, NO_GAIN)
+        lowest = held(here, bounds) & (here.point == bounds[0])
+        if np.any(lowest[len(here.point) - int(np.sum(task.free.noise)) :] & task.noise.vanishing[task.free.noise]):
+            warn(EXACT, ConvergenceWarning)
+        left = 0.5 * float(here.gradient @ uphill(here, inverse, bounds))
+        return self.unpack(here.point), here.trusted and left < MOST_LEFT
 
     def settled(self, tol: float, bounds: np.ndarray) -> tuple[Hyper, float]:
         """Prior variances that are nearly the best ones: in turn, sites given the variances and these given the sites.

@@ -5,7 +5,6 @@ All are positive, and looked for in the logarithm. A likelihood that has none is
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import polygamma
@@ -13,7 +12,7 @@ from scipy.special import polygamma
 from cavity.factors import GLM, gaussian, student_t
 
 LEAST_VARIANCE, MOST = 1e-10, np.exp(10.0)  # beside the target's own: data may be fitted exactly, or not at all
-DFS = 1.0, 200.0  # of a learned Student t: between Cauchy and what nobody can tell from a normal
+DFS = 2.1, 200.0  # of a learned Student t: with a variance, and what nobody can tell from a normal
 DF_RATE = 0.1  # of the Gamma(2, ·) prior of Juárez and Steel (2010)
 
 
@@ -30,6 +29,11 @@ class Noise:
     variance: Callable[[np.ndarray], float] = lambda _: np.nan  # of an observation whose coefficients are known
     conjugate: bool = False  # whether a Gaussian prior of the coefficients has a Gaussian posterior
     log_prior: Callable[[np.ndarray], tuple[float, np.ndarray]] = lambda values: (0.0, np.zeros(len(values)))
+
+    @property
+    def vanishing(self) -> np.ndarray:
+        """Which of them are sizes of the noise, whose lowest value stands for none."""
+        return np.array(self.powers, dtype=int) > 0
 
     @property
     def log_bounds(self) -> np.ndarray:
@@ -57,6 +61,7 @@ def normal() -> Noise:
         information=lambda _: np.array([[0.5]]),
         variance=lambda values: float(values[0]),
         conjugate=True,
+        log_prior=normal_log_prior,
     )
 
 
@@ -74,6 +79,15 @@ def heavy_tailed() -> Noise:
     )
 
 
+def normal_log_prior(values: np.ndarray) -> tuple[float, np.ndarray]:
+    """Of the logarithm, where the standard deviation is thought to be exponential with that of the target as its mean.
+
+    Few rows, which coefficients can go through, do not say that there is no noise.
+    """
+    deviation = float(np.sqrt(values[0]))
+    return float(np.log(deviation)) - deviation, np.array([0.5 * (1 - deviation)])
+
+
 def student_information(values: np.ndarray) -> np.ndarray:
     """Fisher's information of one observation about log scale and log df: Lange, Little and Taylor (1989)."""
     df = values[1]
@@ -84,6 +98,7 @@ def student_information(values: np.ndarray) -> np.ndarray:
 
 
 def student_log_prior(values: np.ndarray) -> tuple[float, np.ndarray]:
-    """Of log df, but for a constant, and its gradient."""
-    df: Any = values[1]
-    return float(2 * np.log(df) - DF_RATE * df), np.array([0.0, 2 - DF_RATE * df])
+    """Of log scale, exponential as that of a normal, and of log df; but for a constant, and its gradient."""
+    scale, df = values.tolist()
+    value = np.log(scale) - scale + 2 * np.log(df) - DF_RATE * df
+    return float(value), np.array([1 - scale, 2 - DF_RATE * df])

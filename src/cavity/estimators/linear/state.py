@@ -82,7 +82,9 @@ class Seen:
         middle = self.targets.middle() if fit_intercept else 0.0
         mean = self.columns.mean
         center = mean if fit_intercept and centred else np.zeros_like(mean)
-        return Units(center, self.columns.scale, middle, self.targets.spread(middle), fit_intercept)
+        size = np.where(mean == 0, 1.0, np.abs(mean))
+        scale = np.where(self.columns.constant, size, self.columns.scale)
+        return Units(center, scale, middle, self.targets.spread(middle), fit_intercept)
 
     def prior(self, settings: Settings, units: Units, intercept_variance: float, usual: float) -> Prior:
         """On the scale of these data, or in the user's units."""

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from cavity.estimators.units import Moments
+from cavity.estimators.units import ROUNDING, Moments, quantiles
 
 KEPT, KEPT_OF_CHUNK = 10_000, 1_000  # targets of which a median is taken: in all, and from each chunk
 FEWEST = 0.5  # counts that stand for none at all
@@ -26,7 +26,16 @@ class Targets(Protocol):
         """Where they lie."""
 
     def spread(self, about: float) -> float:
-        """A usual distance from there; one where there is none."""
+        """A usual distance from there; where there is none, their size."""
+
+
+def median(values: np.ndarray, weight: np.ndarray) -> float:
+    return float(quantiles(values, weight, (0.5,))[0])
+
+
+def unit_of(value: float) -> float:
+    """A unit in which a value that has no spread is of size one."""
+    return abs(value) or 1.0
 
 
 @dataclass(frozen=True)
@@ -66,18 +75,9 @@ class Averages:
         return float(self.moments.mean[0])
 
     def spread(self, about: float) -> float:
-        away = self.middle() - about
-        return float(np.hypot(2 * self.moments.spread[0], away) if away else self.moments.scale[0])
-
-
-def weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
-    """The middle of values that count as often as they weigh: between two where these halve the weight."""
-    order = np.argsort(values)
-    values, below = values[order], np.cumsum(weight[order])
-    half = 0.5 * below[-1]
-    first = int(np.searchsorted(below, half))
-    second = min(first + 1, len(values) - 1) if below[first] == half else first
-    return float(values[first] + 0.5 * (values[second] - values[first]))
+        if not self.moments.constant[0]:
+            return float(np.hypot(self.moments.scale[0], self.middle() - about))
+        return unit_of(self.middle())
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,12 @@ class Medians:
 
     @classmethod
     def of(cls, y: np.ndarray, weight: np.ndarray) -> "Medians":
-        y, weight = y[weight > 0], weight[weight > 0]
-        step = -(-len(y) // KEPT_OF_CHUNK) or 1
-        return cls(y[::step].copy(), weight[::step] * step)
+        """Of many, in the order of their size, one stands for those next to it."""
+        order = np.argsort(y[weight > 0], kind="stable")
+        y, weight = y[weight > 0][order], weight[weight > 0][order]
+        begins = np.unique(np.linspace(0, len(y), KEPT_OF_CHUNK, endpoint=False, dtype=int)) if len(y) else order
+        middles = (begins + np.append(begins[1:], len(y))) // 2
+        return cls(y[middles], np.add.reduceat(weight, begins) if len(y) else weight)
 
     def merge(self, other: "Medians") -> "Medians":
         values, weight = np.append(self.values, other.values), np.append(self.weight, other.weight)
@@ -101,13 +104,15 @@ class Medians:
         return replace(self, weight=kept * self.weight)
 
     def middle(self) -> float:
-        return weighted_median(self.values, self.weight)
+        return median(self.values, self.weight)
 
     def spread(self, about: float) -> float:
-        away = MAD * weighted_median(np.abs(self.values - about), self.weight)
-        if away > 0:
-            return away
-        return Averages.of(self.values, self.weight).spread(about)  # more than half are the same
+        away = np.abs(self.values - about)
+        some = away > ROUNDING * abs(about)
+        if not np.any(some):
+            return unit_of(about)
+        usual = median(away, self.weight)
+        return MAD * (usual if usual > ROUNDING * abs(about) else median(away[some], self.weight[some]))
 
 
 @dataclass(frozen=True)
