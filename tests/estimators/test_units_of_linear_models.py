@@ -153,8 +153,8 @@ def test_a_search_that_does_not_end_is_told(monkeypatch):
     y = 1e6 * X[:, 0] + RNG.normal(size=N)
     with pytest.warns(cavity.ConvergenceWarning, match="so little noise that it is not looked for"):
         cavity.GaussianRegressor().fit(X, y)
+    monkeypatch.setattr(climbing, "MAX_STEPS", 1)
     with pytest.warns(cavity.ConvergenceWarning, match="prior variance and noise were not found"):
-        monkeypatch.setattr(climbing, "MAX_STEPS", 1)
         model = cavity.GaussianRegressor().fit(X, REAL)
     assert not model.converged_
 
@@ -241,18 +241,39 @@ def test_raw_targets_are_fitted_as_well_as_by_others(make):
     assert make().fit(rows[train], y[train]).score(rows[~train], y[~train]) > bar - 0.01
 
 
-@pytest.mark.parametrize("standardize", [True, False])
-def test_ragged_chunks_are_one_fit(standardize):
-    rows, y = X * [1.0, 100.0, 1e-3] + [0.0, 1e4, 5.0], 50 * REAL + 2000
-    make = lambda: cavity.GaussianRegressor(noise_variance=700.0, prior_variance=2.0, standardize=standardize)
-    whole, parts = make().fit(rows, y), make()
-    for begin, end in [(0, 1), (1, 2), (2, 30), (30, 31), (31, N)]:
+RAGGED = [(0, 1), (1, 2), (2, 30), (30, 31), (31, N)]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e4])
+@pytest.mark.parametrize("options", [{"noise_variance": 700.0, "prior_variance": 2.0}, {}])
+def test_ragged_chunks_are_one_fit(options, scale):
+    rows, y = X * [1.0, 100.0, 1e-3] + [0.0, 1e4, 5.0], scale * (50 * REAL + 2000)
+    fixed = {name: value * (scale**2 if name == "noise_variance" else 1.0) for name, value in options.items()}
+    whole, parts = cavity.GaussianRegressor(**fixed).fit(rows, y), cavity.GaussianRegressor(**fixed)
+    for begin, end in RAGGED:
         parts.partial_fit(rows[begin:end], y[begin:end])
     sd = np.sqrt(whole.posterior_.variance)
-    np.testing.assert_allclose(parts.posterior_.mean / sd, whole.posterior_.mean / sd, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(parts.posterior_.variance, whole.posterior_.variance, rtol=1e-6)
-    if not standardize:  # otherwise each chunk's evidence is under the prior that was known then
-        assert parts.log_evidence_ == pytest.approx(whole.log_evidence_, abs=1e-5)
+    np.testing.assert_allclose(parts.posterior_.mean / sd, whole.posterior_.mean / sd, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(parts.posterior_.variance, whole.posterior_.variance, rtol=1e-3)
+    assert parts.noise_variance_ == pytest.approx(whole.noise_variance_, rel=1e-3)
+    assert parts.log_evidence_ == pytest.approx(whole.log_evidence_, abs=1e-3)
+
+
+def test_ragged_chunks_of_another_likelihood():
+    whole, parts = cavity.StudentTRegressor().fit(X, REAL), cavity.StudentTRegressor()
+    for begin, end in RAGGED:
+        parts.partial_fit(X[begin:end], REAL[begin:end])
+    assert parts.scale_ == pytest.approx(whole.scale_, rel=0.4)
+    sd = np.sqrt(whole.posterior_.variance)
+    assert np.max(np.abs(parts.posterior_.mean - whole.posterior_.mean) / sd) < 1.0
+
+
+@pytest.mark.parametrize(("make", "y"), MODELS, ids=NAMES)
+def test_one_pass_learns_by_sites_what_is_free(make, y):
+    once, settled = (make(algorithm=algorithm).fit(X, y) for algorithm in ("adf", "auto"))
+    np.testing.assert_allclose(once.prior_variance_, settled.prior_variance_, rtol=1e-4)
+    off = np.abs(np.atleast_2d(once.coef_ - settled.coef_)) / np.sqrt(np.atleast_2d(settled.posterior_.variance)[:, :D])
+    assert 0 < np.max(off) < 3.0
 
 
 def test_what_is_learned_may_change_between_chunks():
@@ -291,7 +312,7 @@ def test_answers_are_those_of_the_fit_whatever_parameters_say_later(make, y):
 
 
 @pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("weight", [None, RNG.integers(0, 4, N) * 0.7])
+@pytest.mark.parametrize("weight", [None, RNG.integers(0, 4, N)])
 def test_fits_from_sums_are_those_of_the_engine(as_given, weight):
     fit = lambda algorithm: cavity.GaussianRegressor(algorithm=algorithm).fit(as_given(X), REAL, weight)
     direct, engine = fit("auto"), fit(cavity.parallel_ep())
@@ -300,8 +321,11 @@ def test_fits_from_sums_are_those_of_the_engine(as_given, weight):
     assert direct.noise_variance_ == pytest.approx(engine.noise_variance_, rel=1e-5)
     assert direct.log_evidence_ == pytest.approx(engine.log_evidence_, abs=1e-6)  # each at what its search has found
     assert direct.history_.log_evidence[-1] == pytest.approx(direct.log_evidence_, abs=1e-9)
-    parts = [model.partial_fit(as_given(X), REAL).log_evidence_ for model in (direct, engine)]
-    assert parts[0] == pytest.approx(parts[1], abs=1e-5)  # each at the noise that its search has found
+    given = {"noise_variance": 0.3, "prior_variance": 1.5, "standardize": False}
+    models = [cavity.GaussianRegressor(algorithm=algorithm, **given) for algorithm in ("auto", cavity.parallel_ep())]
+    for rows in (slice(0, 20), slice(20, N)):
+        parts = [model.partial_fit(as_given(X[rows]), REAL[rows]).log_evidence_ for model in models]
+        assert parts[0] == pytest.approx(parts[1], abs=1e-7)
 
 
 def test_a_target_without_noise_is_fitted_to_many_digits():

@@ -1,5 +1,6 @@
 """What the Bayesian linear models share: coefficients with a Gaussian posterior, learned at once or in chunks."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,12 +14,12 @@ from cavity.estimators import constraints
 from cavity.estimators.algorithms import FOR_ANY, choose, listed
 from cavity.estimators.base import Estimator
 from cavity.estimators.linear.by_engine import ByEngine
-from cavity.estimators.linear.conjugate import Conjugate
+from cavity.estimators.linear.conjugate import Conjugate, Sums
 from cavity.estimators.linear.learning import learn
 from cavity.estimators.linear.noise import Noise
 from cavity.estimators.linear.state import Function, Seen, Settings, State, is_centred
 from cavity.estimators.linear.targets import Targets
-from cavity.estimators.linear.task import Fits, Free, Hyper, Task
+from cavity.estimators.linear.task import Fits, Fitted, Free, Hyper, Task
 from cavity.estimators.parameters import estimator, parameter
 from cavity.estimators.units import Moments
 
@@ -158,35 +159,50 @@ class LinearEstimator(Estimator):
 
     def _learn_function(self, state: State, data: Any, weight: np.ndarray, known: Function | None) -> Function:
         free, start = self._begin(state, known)
-        earlier = None if known is None else known.earlier(1 - self.forgetting)
         options = {
             "max_sweeps": self.max_sweeps,
             "tol": self.tol,
             "seed": int(check_random_state(self.random_state).randint(2**31)),
         }
-        algorithms = choose(self.algorithm, data[0], self.batch_size)
+        algorithms, kept = choose(self.algorithm, data[0], self.batch_size), 1 - self.forgetting
+        # EP of a conjugate likelihood is exact, and needs no sweeps; other algorithms run as they are asked for
+        exact = self._noise.conjugate and isinstance(self.algorithm, str) and self.algorithm in ("auto", "ep")
+        sums = known.sums if exact and known is not None else None
+        earlier = known.earlier(kept) if known is not None and sums is None else None
         task = Task(self._noise, data, weight, state.prior, earlier, free, algorithms, options)
-        hyper, fitted = learn(task, start, self._fits(task))
-        information = weight.sum() * np.where(np.outer(free.noise, free.noise), self._noise.information(hyper.noise), 0)
-        per_target = float(weight.sum() * np.log(state.units.spread))  # of the density of targets in the user's units
+        fits: Fits = Conjugate(task, sums, kept) if exact else ByEngine(task)
+        search = fits
+        if algorithms[0].n_sites == 0:  # without sites there is no evidence to climb
+            search = ByEngine(replace(task, algorithms=choose("auto", data[0], None)))
+        hyper, fitted = learn(task, start, search, fits)
+        all_sums = fits.sums if isinstance(fits, Conjugate) and earlier is None else None
+        return self._function(state, task, hyper, fitted, known, all_sums)
+
+    def _function(
+        self, state: State, task: Task, hyper: Hyper, fitted: Fitted, known: Function | None, sums: Sums | None
+    ) -> Function:
+        """What is known after these data; of targets in the user's units where it is a density of them."""
+        weight = float(task.weight.sum()) if sums is None else sums.weight
+        log_evidence = 0.0 if known is None or sums is not None else known.log_evidence
+        per_target = weight * float(np.log(state.units.spread))
+        determined = float(state.prior.determined(fitted.posterior, hyper.variance).sum()) + state.units.intercept
+        spared = max(0.0, 1 - determined / weight)  # rows that coefficients go through say nothing of the noise
+        learned = np.outer(task.free.noise, task.free.noise)
+        information = spared * weight * np.where(learned, self._noise.information(hyper.noise), 0.0)
         return Function(
             posterior=fitted.posterior,
             from_data=fitted.posterior - state.prior(hyper.variance),
             hyper=hyper,
-            information=information if earlier is None else earlier.information + information,
-            log_evidence=(0.0 if known is None else known.log_evidence) + fitted.log_evidence - per_target,
+            information=information if task.earlier is None else task.earlier.information + information,
+            log_evidence=log_evidence + fitted.log_evidence - per_target,
             converged=fitted.converged,
             n_skipped=fitted.n_skipped,
             history=fitted.history._replace(
                 log_evidence=fitted.history.log_evidence - per_target,
                 entropy=fitted.history.entropy + state.units.to_given().log_volume(),
             ),
+            sums=sums,
         )
-
-    def _fits(self, task: Task) -> Fits:
-        """EP of a conjugate likelihood is exact, and needs no sweeps; other algorithms run as they are asked for."""
-        exact = self._noise.conjugate and isinstance(self.algorithm, str) and self.algorithm in ("auto", "ep")
-        return Conjugate(task) if exact else ByEngine(task)
 
     def _begin(self, state: State, known: Function | None) -> tuple[Free, Hyper]:
         """What is to be learned, as parameters say now; and where it begins, or is."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from cavity import _tree as tree
 from cavity._warnings import warn
 from cavity.estimators.linear.task import Fitted, Hyper, Seen, Task
 from cavity.factors import GLM
@@ -74,23 +73,15 @@ class ByEngine:
     def gradient(self, hyper: Hyper, result: Result) -> tuple[np.ndarray, np.ndarray]:
         """d log Z by the logarithms of the variances and of the free part of the noise.
 
-        In the prior it is a posterior second moment, in the noise a difference quotient with the sites held fixed, both
-        exact where every datum has a site of its own and tied sites are hardly different. Rows that weigh less than one
-        need the engine's gradient, which costs a linear system.
+        In the prior it is a posterior second moment, in the noise a difference quotient with the sites held fixed: it
+        is exact where every datum has a site of its own and weighs one or more. Tied sites, and rows that weigh less,
+        are hardly different: by a thousandth of the curvature.
         """
         task = self.task
         learned = np.flatnonzero(task.free.noise).tolist()
         ends = [[self.moved(hyper, at, step) for step in (STEP, -STEP)] for at in learned]
-        if np.all(task.weight[task.weight > 0] >= 1):
-            by_variance = task.prior.by_log_variance(result.posterior, hyper.variance)
-            by_noise = [result.evidence_with(up) - result.evidence_with(down) for up, down in ends]
-        else:
-            by_factor, by_prior = result.evidence_gradient()
-            by_variance = task.prior.from_gradient(by_prior, hyper.variance)
-            by_noise = [
-                sum(b * (u - d) for b, u, d in zip(*map(tree.leaves, (by_factor, up, down)), strict=True))
-                for up, down in ends
-            ]
+        by_variance = task.prior.by_log_variance(result.posterior, hyper.variance)
+        by_noise = [result.evidence_with(up) - result.evidence_with(down) for up, down in ends]
         return by_variance, np.array(by_noise, dtype=float) / (2 * STEP)
 
     def moved(self, hyper: Hyper, at: int, step: float) -> GLM:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.estimators.linear.affine import Affine
 from cavity.estimators.linear.task import Fitted, Hyper, Seen, Task
 from cavity.families import Gaussian
 from cavity.inference.result import History, Sweep
@@ -27,6 +28,27 @@ class Sums(NamedTuple):
     cross: np.ndarray
     square: float
     weight: float
+
+    def plus(self, other: "Sums", kept: float = 1.0) -> "Sums":
+        """With a share of others."""
+        return Sums(
+            self.gram + kept * other.gram,
+            self.cross + kept * other.cross,
+            self.square + kept * other.square,
+            self.weight + kept * other.weight,
+        )
+
+    def moved(self, affine: Affine, ratio: float) -> "Sums":
+        """In other coordinates of the function, of the same rows; targets are in units that are `ratio` times larger.
+
+        Σ w (y − wᵀφ)² is a quadratic function of φ, and so of θ = A φ + (0, e).
+        """
+        moved, e = affine.natural(Gaussian(self.cross, self.gram)), affine.offset
+        square = self.square
+        if e:
+            square += 2 * e * affine.pull(self.cross)[-1] + e**2 * moved.precision[-1, -1]
+        by = ratio**-2
+        return Sums(by * moved.precision, by * moved.shift, float(by * square), self.weight)
 
 
 def sums_of(design: Any, y: np.ndarray, weight: np.ndarray) -> Sums:
@@ -51,12 +73,14 @@ def of_chunk(rows: tuple[Any, np.ndarray, np.ndarray]) -> Sums:
 
 
 class Conjugate:
-    """Fits from the sums."""
+    """Fits from the sums, those of earlier rows among them where they are known."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, earlier: Sums | None, kept: float) -> None:
         self.task, self.began = task, time.perf_counter()
         design, y = task.data
         self.sums = sums_of(design, y, task.weight)
+        if earlier is not None:
+            self.sums = self.sums.plus(earlier, kept)
 
     def posterior(self, hyper: Hyper, tol: float) -> Gaussian:
         """The posterior, exact."""

@@ -32,12 +32,12 @@ EXACT = (
 )
 
 
-def learn(task: Task, start: Hyper, fits: Fits) -> tuple[Hyper, Fitted]:
-    """Coefficients at the hyper-parameters given, or at the best ones."""
+def learn(task: Task, start: Hyper, search: Fits, fits: Fits) -> tuple[Hyper, Fitted]:
+    """Coefficients at the hyper-parameters given, or at the best ones; the search for these may use other fits."""
     learned = task.free.variance or np.any(task.free.noise)
     if not learned:
         return start, fits.fit(start)
-    best, found = _Search(task, start, fits).best()
+    best, found = _Search(task, start, search).best()
     fitted = fits.fit(best)
     if not found:
         warn(NOT_FOUND, ConvergenceWarning)

@@ -73,11 +73,6 @@ class Prior:
         left = self.ratio**2 * posterior.variance[: len(self.ratio)] / variance[self.groups]
         return np.bincount(self.groups, 1 - left, self.n_groups)
 
-    def from_gradient(self, by_prior: Gaussian, variance: np.ndarray) -> np.ndarray:
-        """d log Z/d log v_g from the derivative in the prior's natural parameters."""
-        by_precision = np.diag(by_prior.precision)[: len(self.ratio)]
-        return -np.bincount(self.groups, by_precision * self.ratio**2 / variance[self.groups], self.n_groups)
-
     # -- what is thought of a variance before any data -------------------------------------------------------------
 
     @property

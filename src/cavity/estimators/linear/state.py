@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from cavity._warnings import warn
+from cavity.estimators.linear.conjugate import Sums
 from cavity.estimators.linear.noise import Noise
 from cavity.estimators.linear.prior import Prior
 from cavity.estimators.linear.targets import Targets
@@ -30,11 +31,16 @@ class Function(NamedTuple):
     converged: bool
     n_skipped: int
     history: History
+    sums: Sums | None  # of all data so far, where these are sufficient
 
     def in_units(self, before: Units, now: Units, noise: Noise) -> "Function":
         """What is known of it, in other units; its posterior is not moved."""
-        values = noise.in_units(self.hyper.noise, now.spread / before.spread)
-        return self._replace(from_data=before.to(now).natural(self.from_data), hyper=self.hyper._replace(noise=values))
+        ratio, affine = now.spread / before.spread, before.to(now)
+        return self._replace(
+            from_data=affine.natural(self.from_data),
+            hyper=self.hyper._replace(noise=noise.in_units(self.hyper.noise, ratio)),
+            sums=None if self.sums is None else self.sums.moved(affine, ratio),
+        )
 
     def earlier(self, kept: float) -> Earlier:
         """What it says to further data; a share of it is forgotten."""
