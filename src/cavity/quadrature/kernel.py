@@ -15,6 +15,7 @@ class Kernel(NamedTuple):
     `derivatives(y, a)` gives l, l′ and l″ for `a` of shape (row,) or (node, row). `center(y, mean)` is where l varies
     most, and `length(y)` the distance over which its derivatives change there; None where it is not known. With
     `values(y, a)`, l′ and l″ are rough: good to place nodes with, while results come from these values of l alone.
+    `level(y, a)` is l by itself, where it is so flat that rounding of a does not matter.
     """
 
     derivatives: Derivatives
@@ -22,6 +23,7 @@ class Kernel(NamedTuple):
     length: Callable[[Any], Any] | None = None
     log_concave: bool = False
     values: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    level: Callable[[Any, np.ndarray], np.ndarray] | None = None
 
     @property
     def exact(self) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from cavity._array import namespace
 from cavity._pytree import pytree
 from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
-from cavity.quadrature import Tilt
+from cavity.quadrature import Kernel, Tilt
 from cavity.special import hazard, hazard_excess, host, log_ndtr, log_sigmoid, truncated_variance
 
 
@@ -81,6 +81,9 @@ class Logit(Likelihood):
 
     def length(self, y: Any) -> float:
         return 1.4  # its poles are π away
+
+    def rule(self, y: Any, power: float) -> Kernel:
+        return super().rule(y, power)._replace(level=self.log_kernel)
 
     def check(self, y: Any) -> np.ndarray:
         return check_signs(y)
