@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.quadrature.kernel import BLOCK, Kernel, Rows
-from cavity.quadrature.placing import Place, fourth_power, place
+from cavity.quadrature.placing import Place, place
 from cavity.quadrature.tilted import Tilt
 from cavity.special.constants import LOG_SQRT_2PI
 
-STEP = 0.3  # of x, to begin with
+STEP = 0.5  # of x, to begin with
 MOST = 1025  # nodes to begin with
 MAX_DOUBLINGS = 6
 FEW = 2**14  # numbers that are worked on together whatever the numbers of nodes,
@@ -101,8 +101,8 @@ class Rule(NamedTuple):
         not a row's `own` have no weight.
         """
         kernel, placed, mode = self.kernel, self.placed, self.placed.mode
-        fourth = placed.growth * fourth_power(x)
-        d = (placed.pivot - mode.t) + placed.step * (x * (1 + 0.2 * fourth))
+        x = x / placed.spread
+        d = (placed.pivot - mode.t) + (placed.step * placed.spread) * np.sinh(x)
         shift = self.rows.scale * d
         a = self.rows.mean + shift
         scored = kernel.exact and (self.power == 0 or bool(np.any(self.shallow)))
@@ -111,7 +111,7 @@ class Rule(NamedTuple):
             lost = shift - (a - self.rows.mean)  # in rounding; it matters where l is steep
         level = kernel.level or kernel.values
         rise = (value + lost * slope if level is None else level(self.rows.y, a)) - mode.value
-        w = np.exp(np.minimum(self.power * rise - d * (mode.t + 0.5 * d), HIGHEST)) * (1 + fourth)
+        w = np.exp(np.minimum(self.power * rise - d * (mode.t + 0.5 * d), HIGHEST)) * np.cosh(x)
         w = np.where(own & (w > 0), w, 0.0)  # not where l and its slope overflow together
         if self.power:
             first = w * d
