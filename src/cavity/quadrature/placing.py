@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.quadrature.climbing import FADED, Points, at, edge, modes_of, own_mode, tangents
+from cavity.quadrature.climbing import FADED, Points, at, edge, ends_of, modes_of, own_mode
 from cavity.quadrature.kernel import Kernel, Rows, take
 
 BEYOND = 9.0  # a likelihood's centre this far outside the range does not matter, in its own widths
@@ -74,7 +74,8 @@ def reach(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The range of t outside of which the tilted density is `FADED` nats below its peak."""
     if kernel.log_concave and power:
-        return mode.t - tangents(kernel, rows, mode, -1, power), mode.t + tangents(kernel, rows, mode, 1, power)
+        low, high = ends_of(kernel, rows, mode, power)
+        return low, high
     around = np.sqrt(2 * FADED)
     if power == 0:  # there l itself is what is integrated, and may grow
         for _ in range(3):

@@ -16,7 +16,7 @@ from cavity.quadrature.placing import Place, place
 from cavity.quadrature.tilted import Tilt
 from cavity.special.constants import LOG_SQRT_2PI
 
-STEP = 0.5  # of x, to begin with
+STEP = 0.4  # of x, to begin with
 MOST = 1025  # nodes to begin with
 MAX_DOUBLINGS = 6
 FEW = 2**14  # numbers that are worked on together whatever the numbers of nodes,
