@@ -18,13 +18,18 @@ from cavity.quadrature.kernel import Kernel, Rows, take, weighted_sum
 from cavity.quadrature.tilted import Tilt
 
 # nodes, and how rough a row they are tried on
-LADDER = ((5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65), (31, 0.75))
-# positive nodes for likelihoods of which less is known, and the widest cavity they are tried on, beside 1 + |mean|
-SPREAD = (((1.4, 3.0, 5.8), 0.012), ((1.15, 2.4, 4.1, 5.8), 0.04))
+LADDER = ((3, 0.03), (5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65), (31, 0.75))
+# positive nodes for likelihoods of which less is known, such that the rule is exact for two more degrees than by
+# itself; the widest cavity they are tried on, beside 1 + |mean|; and how small the last coefficients must be
+SPREAD = (
+    ((1.674568, 5.8), 0.006, 3e-4),
+    ((1.402995, 3.0, 5.8), 0.025, 5e-5),
+    ((1.150035, 2.4, 4.1, 5.8), 0.05, 3e-5),
+)
 LEAST_NODES = 13  # of a Gauss rule for these: with fewer, none may lie where the likelihood varies
-TOLERANCE = 1e-4  # of the last coefficients
-STRICT = 1e-5  # where less is known,
-STRICTEST = 1e-7  # and where the error is not their square
+TOLERANCE = 1e-4  # of the last coefficients,
+OF_THREE = 2e-2  # of which the error of three nodes is the third power
+STRICT = 1e-5  # and where less is known
 FLOOR = 1e-3  # v h is resolved relative to its own size or to this
 DIFFERENCE = 3e-5  # the narrowest cavity for which values of l still say what its curvature is
 
@@ -33,7 +38,8 @@ class Rule(NamedTuple):
     nodes: np.ndarray  # (node, 1), in order and symmetric
     weights: np.ndarray
     last: np.ndarray  # (2, node): functionals that read the two last coefficients
-    strict: float  # how small these must be where less is known of a kernel
+    tolerance: float  # how small these must be,
+    strict: float  # and where less is known of the kernel
 
     def at_mean(self, terms: np.ndarray) -> np.ndarray:
         """Of terms at the nodes, those at the cavity's mean."""
@@ -55,7 +61,7 @@ class Finder:
         """A rule for some rows, in blocks."""
         some = self.rows.take(which)
         for block in some.blocks(len(rule.weights)):
-            index = which[block]
+            index = block if which.size == len(self.good) else which[block]
             part = Rows(take(some.y, block), some.mean[block], some.scale[block])
             at = None if here is None else take(here, block)
             tilt, self.good[index], self.value[index] = tilts_of(rule, self.kernel, part, at, self.power)
@@ -111,7 +117,8 @@ def tilts_of(
     if kernel.near is not None and here is not None:
         ratio, change, curve = kernel.near(rows.y, rows.mean, scale * rule.nodes)
         total = weighted_sum(rule.weights, ratio)
-        log_mean, known = here[0] + np.log(total), True
+        log_mean = here[0] + np.log(total) / power
+        known = np.isfinite(log_mean)
     else:
         a = rows.mean + scale * rule.nodes
         if kernel.values is not None:
@@ -131,7 +138,8 @@ def tilts_of(
     expected = weighted_sum(rule.weights, curve)
     size = np.abs(expected) if kernel.log_concave else weighted_sum(rule.weights, np.abs(curve))
     last = np.hypot(*weighted_sum(rule.last, curve))
-    good = known & (last <= (rule.strict if kernel.length is None else TOLERANCE) * (size + FLOOR / scale**2))
+    tolerance = rule.strict if kernel.length is None else rule.tolerance
+    good = known & (last <= tolerance * (size + FLOOR / scale**2))
     weighted = ratio * change
     first, curvature = weighted_sum(rule.weights, weighted) / total, expected / total
     if power:
@@ -167,14 +175,15 @@ def gauss_hermite(n_nodes: int) -> Rule:
     """The rule of a standard normal that is exact for the highest degree."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     weights = weights / weights.sum()
-    return Rule(nodes[:, None], weights, (weights * polynomials(nodes))[-2:], STRICT)
+    tolerance = TOLERANCE if n_nodes > 3 else OF_THREE
+    return Rule(nodes[:, None], weights, (weights * polynomials(nodes))[-2:], tolerance, STRICT)
 
 
-def spread(positive: Sequence[float]) -> Rule:
+def spread(positive: Sequence[float], strict: float) -> Rule:
     """The rule of a standard normal with these nodes, their mirror images and zero."""
     nodes = np.array([*(-t for t in reversed(positive)), 0.0, *positive])
     coefficients = np.linalg.inv(polynomials(nodes).T)  # of the polynomial through values at the nodes
-    return Rule(nodes[:, None], coefficients[0], coefficients[-2:], STRICTEST)
+    return Rule(nodes[:, None], coefficients[0], coefficients[-2:], strict, strict)
 
 
 def polynomials(nodes: np.ndarray) -> np.ndarray:
@@ -187,4 +196,4 @@ def polynomials(nodes: np.ndarray) -> np.ndarray:
 
 
 RULES = {n_nodes: gauss_hermite(n_nodes) for n_nodes, _ in LADDER}
-SPREAD_RULES = [(spread(positive), widest) for positive, widest in SPREAD]
+SPREAD_RULES = [(spread(positive, strict), widest) for positive, widest, strict in SPREAD]

@@ -25,7 +25,7 @@ class Kernel(NamedTuple):
     log_concave: bool = False
     values: Callable[[Any, np.ndarray], np.ndarray] | None = None
     level: Callable[[Any, np.ndarray], np.ndarray] | None = None
-    near: Callable[[Any, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
+    near: Callable[[Any, np.ndarray, np.ndarray], tuple[np.ndarray, ...]] | None = None
 
     @property
     def exact(self) -> bool:

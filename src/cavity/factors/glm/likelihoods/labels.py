@@ -86,7 +86,7 @@ class Logit(Likelihood):
         near = self.near if power == 1 else None
         return super().rule(y, power)._replace(level=self.log_kernel, near=near)
 
-    def near(self, y: Any, mean: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def near(self, y: Any, mean: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, ...]:
         """p relative to that at the mean, l′ minus that at the mean and l″, by one exponential."""
         z = y * mean
         side = np.copysign(1.0, z) * y
