@@ -22,9 +22,9 @@ LADDER = ((3, 0.03), (5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65), (3
 # positive nodes for likelihoods of which less is known, such that the rule is exact for two more degrees than by
 # itself; the widest cavity they are tried on, beside 1 + |mean|; and how small the last coefficients must be
 SPREAD = (
-    ((1.674568, 5.8), 0.006, 3e-4),
-    ((1.402995, 3.0, 5.8), 0.025, 5e-5),
-    ((1.150035, 2.4, 4.1, 5.8), 0.05, 3e-5),
+    ((1.674568, 5.8), 0.0025, 5e-5),
+    ((1.402995, 3.0, 5.8), 0.008, 2e-6),
+    ((1.150035, 2.4, 4.1, 5.8), 0.04, 2e-6),
 )
 LEAST_NODES = 13  # of a Gauss rule for these: with fewer, none may lie where the likelihood varies
 TOLERANCE = 1e-4  # of the last coefficients,
@@ -92,12 +92,16 @@ def by_ladder(finder: Finder, rest: np.ndarray) -> None:
     some, kernel = finder.rows.take(rest), finder.kernel
     here = tuple(part + np.zeros(len(rest)) for part in kernel.derivatives(some.y, some.mean))
     rough = roughness(kernel, some, here, finder.power)
+    todo = np.arange(len(rest))
     for n_nodes, most in LADDER:
         if kernel.length is None and n_nodes < LEAST_NODES:
             continue
-        which = np.flatnonzero((rough <= most) & ~finder.good[rest])
+        which = todo[rough[todo] <= most]
         if which.size:
             finder.try_on(RULES[n_nodes], rest[which], take(here, which) if which.size < len(rest) else here)
+            todo = todo[~finder.good[rest[todo]]]
+        if not todo.size:
+            break
 
 
 def roughness(kernel: Kernel, rows: Rows, here: tuple[np.ndarray, ...], power: float) -> np.ndarray:
