@@ -18,11 +18,13 @@ from benchmarks import (
     network_options,
     sequential,
     sparse,
+    sweeps,
     tracing,
 )
 
 PARTS = {
     "averaged": averaged,
+    "sweeps": sweeps,
     "sequential": sequential,
     "batches": batches,
     "fits": fits,

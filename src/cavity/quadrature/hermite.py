@@ -10,11 +10,11 @@ an edge. In narrow cavities a few do, spread further than those of a Gauss rule.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.quadrature.kernel import Kernel, Rows, take, weighted_sum
+from cavity.quadrature.kernel import Kernel, Near, Rows, take, weighted_sum
 from cavity.quadrature.tilted import Tilt
 
 # nodes, and how rough a row they are tried on
@@ -117,38 +117,49 @@ def tilts_of(
     rule: Rule, kernel: Kernel, rows: Rows, here: Here | None, power: float
 ) -> tuple[Tilt, np.ndarray, np.ndarray]:
     """One rule for a block of rows: tilts, which are good, and l at the mean."""
-    scale = rows.scale
+    if kernel.values is not None:
+        value = kernel.values(rows.y, rows.mean + rows.scale * rule.nodes)
+        at_mean = rule.at_mean(value)
+        return *by_parts(rule, at_mean, value - at_mean, rows.scale, power), at_mean
     if kernel.near is not None and here is not None:
-        ratio, change, curve = kernel.near(rows.y, rows.mean, scale * rule.nodes)
-        total = weighted_sum(rule.weights, ratio)
-        log_mean = here[0] + np.log(total) / power
-        known = np.isfinite(log_mean)
+        found = by_ratio(rule, kernel.near, rows, here, power)
     else:
-        a = rows.mean + scale * rule.nodes
-        if kernel.values is not None:
-            value = kernel.values(rows.y, a)
-            at_mean = rule.at_mean(value)
-            return *by_parts(rule, at_mean, value - at_mean, scale, power), at_mean
-        value, slope, curve = kernel.derivatives(rows.y, a)
-        here = tuple(rule.at_mean(part) for part in (value, slope, curve)) if here is None else here
-        # l″ may vanish at all nodes and yet not between them; values show it
-        rise = value - here[0]
-        known = True if kernel.length is not None else by_parts(rule, here[0], rise, scale, power)[1]
-        excess = weighted_sum(rule.weights, np.expm1(power * rise) if power else rise)
-        log_mean = here[0] + (np.log1p(excess) / power if power else excess)
-        ratio, total = (np.exp(power * rise), 1 + excess) if power else (1.0, 1.0)
-        change = slope - here[1]
+        found = by_derivatives(rule, kernel, rows, here, power)
+    known, log_mean, total, ratio, change, curve, here = found
     curve = ratio * curve
     expected = weighted_sum(rule.weights, curve)
     size = np.abs(expected) if kernel.log_concave else weighted_sum(rule.weights, np.abs(curve))
     last = np.hypot(*weighted_sum(rule.last, curve))
     tolerance = rule.strict if kernel.length is None else rule.tolerance
-    good = known & (last <= tolerance * (size + FLOOR / scale**2))
+    good = known & (last <= tolerance * (size + FLOOR / rows.scale**2))
     weighted = ratio * change
     first, curvature = weighted_sum(rule.weights, weighted) / total, expected / total
     if power:
         curvature += power * (weighted_sum(rule.weights, weighted * change) / total - first**2)
-    return Tilt(log_mean, here[1] + first, curvature, 1 + power * scale**2 * curvature), good, here[0]
+    return Tilt(log_mean, here[1] + first, curvature, 1 + power * rows.scale**2 * curvature), good, here[0]
+
+
+def by_ratio(rule: Rule, near: Near, rows: Rows, here: Here, power: float) -> tuple[Any, ...]:
+    """What `by_derivatives` gives, from the kernel's own form for narrow cavities."""
+    ratio, change, curve = near(rows.y, rows.mean, rows.scale * rule.nodes)
+    total = weighted_sum(rule.weights, ratio)
+    log_mean = here[0] + np.log(total) / power
+    return np.isfinite(log_mean), log_mean, total, ratio, change, curve, here
+
+
+def by_derivatives(rule: Rule, kernel: Kernel, rows: Rows, here: Here | None, power: float) -> tuple[Any, ...]:
+    """Whether l is resolved, ℓ, E[r], r = e^(α (l − l₀)), l′ − l₀′ and l″ at the nodes; and (l₀, l₀′, l₀″)."""
+    value, slope, curve = kernel.derivatives(rows.y, rows.mean + rows.scale * rule.nodes)
+    here = tuple(rule.at_mean(part) for part in (value, slope, curve)) if here is None else here
+    rise = value - here[0]
+    # l″ may vanish at all nodes and yet not between them; values show it
+    known = True if kernel.length is not None else by_parts(rule, here[0], rise, rows.scale, power)[1]
+    if power == 0:
+        one = np.ones_like(rise)
+        return known, here[0] + weighted_sum(rule.weights, rise), one[0], one, slope - here[1], curve, here
+    excess = weighted_sum(rule.weights, np.expm1(power * rise))
+    log_mean = here[0] + np.log1p(excess) / power
+    return known, log_mean, 1 + excess, np.exp(power * rise), slope - here[1], curve, here
 
 
 def by_parts(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Derivatives = Callable[[Any, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+Near = Callable[[Any, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
 BLOCK = 2**14  # numbers of an array that is worked on at once: it stays in the processor's cache
 
 
@@ -25,7 +26,7 @@ class Kernel(NamedTuple):
     log_concave: bool = False
     values: Callable[[Any, np.ndarray], np.ndarray] | None = None
     level: Callable[[Any, np.ndarray], np.ndarray] | None = None
-    near: Callable[[Any, np.ndarray, np.ndarray], tuple[np.ndarray, ...]] | None = None
+    near: Near | None = None
 
     @property
     def exact(self) -> bool:

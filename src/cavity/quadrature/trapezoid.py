@@ -1,9 +1,9 @@
 """The trapezoid rule for wide cavities: integrands are analytic and vanish at both ends, so it converges exponentially.
 
 Each row has its own step and its own number of nodes; rows of similar numbers are worked on together, the shorter ones
-filled up with nodes of weight zero. Every other node is a rule by itself, and every fourth one: halving the step squares
-the error, so that three rules tell how large it is. Rows that are not resolved get twice as many nodes, as often as
-`MAX_DOUBLINGS` allows.
+filled up with nodes of weight zero. Every other node is a rule by itself, and every fourth one: halving the step
+squares the error, so that three rules tell how large it is. Rows that are not resolved get twice as many nodes, as
+often as `MAX_DOUBLINGS` allows.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def tilts(kernel: Kernel, rows: Rows, power: float) -> tuple[Tilt, np.ndarray]:
 
 
 def numbers(placed: Place) -> np.ndarray:
-    """The number of nodes of each row, 4 k + 1 so that three rules lie inside each other; 0 where they have no range."""
+    """The number of nodes of each row, 4 k + 1 so that three rules lie inside each other; 0 without a range."""
     gaps = np.ceil((placed.end - placed.begin) / (4 * STEP))
     proper = (gaps > 0) & (4 * gaps < MOST)
     return np.where(proper, 4 * np.where(proper, gaps, 0.0) + 1, 0.0).astype(np.int64)
@@ -106,7 +106,7 @@ class Rule(NamedTuple):
         shift = self.rows.scale * d
         a = self.rows.mean + shift
         scored = kernel.exact and (self.power == 0 or bool(np.any(self.shallow)))
-        if scored or kernel.level is None and kernel.exact:
+        if scored or (kernel.level is None and kernel.exact):
             value, slope, curve = kernel.derivatives(self.rows.y, a)
             lost = shift - (a - self.rows.mean)  # in rounding; it matters where l is steep
         level = kernel.level or kernel.values

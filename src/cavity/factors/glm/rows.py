@@ -20,6 +20,7 @@ WORK = 4_000_000  # numbers in the largest work array over a chunk of sparse row
 DENSE_NUMBERS = 2**18  # in a chunk of dense rows: they stay in the cache, and there is little Python for each
 SPARSE_CHUNK = 8 * CHUNK  # rows: each chunk gives a matrix of the columns squared, which may cost more than its rows
 LARGEST_KEPT = 2**20  # numbers in a work array that a thread keeps
+COLUMNS = 40  # of a product at once, at least: each lot leaves out what is known by symmetry
 FEW = 15  # a scattered product costs about as much as this many in a matrix product, squared
 
 
@@ -148,13 +149,17 @@ def weighted_gram(rows: Any, weight: Array) -> Array:
 
 
 def signed_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Xᵀ diag(w) X of dense rows as YᵀY with Y = √|w| X: BLAS forms half of a product of a matrix with itself."""
-    scaled = np.multiply(rows, np.sqrt(np.abs(weight))[:, None], out=scratch(rows.shape))
-    gram = scaled.T @ scaled
-    negative = np.flatnonzero(weight < 0)
-    if negative.size:
-        left = scaled[negative]
-        gram -= 2 * (left.T @ left)
+    """Xᵀ diag(w) X of dense rows; of the symmetric matrix little more than a half is formed."""
+    if np.all(weight >= 0):  # BLAS knows a product of a matrix with itself
+        scaled = np.multiply(rows, np.sqrt(weight)[:, None], out=scratch(rows.shape))
+        return scaled.T @ scaled
+    scaled = np.multiply(rows, weight[:, None], out=scratch(rows.shape))
+    gram = np.empty((rows.shape[1],) * 2)
+    step = max(COLUMNS, len(gram) // 5)
+    for begin in range(0, len(gram), step):
+        end = begin + step
+        gram[begin:end, begin:] = rows[:, begin:end].T @ scaled[:, begin:]
+        gram[end:, begin:end] = gram[begin:end, end:].T
     return gram
 
 
