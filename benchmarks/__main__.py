@@ -18,11 +18,13 @@ from benchmarks import (
     peers,
     sequential,
     sparse,
+    sweeps,
     tracing,
 )
 
 PARTS = {
     "averaged": averaged,
+    "sweeps": sweeps,
     "sequential": sequential,
     "batches": batches,
     "peers": peers,

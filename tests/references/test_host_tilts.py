@@ -1,6 +1,7 @@
 """Tilts of many rows on the host: against brute force, against the traced definition, and row by row."""
 
 import ast
+import math
 import subprocess
 import sys
 from functools import partial
@@ -18,6 +19,7 @@ import cavity
 from cavity import quadrature
 from cavity.factors.glm import likelihoods, line
 from cavity.factors.glm.likelihoods import traced
+from cavity.quadrature import hermite
 from tests.references.brute_force import Wide, brute_force, errors, logit, poisson, probit, student
 
 
@@ -284,6 +286,45 @@ def test_columns_of_the_user(function: Any, center: Any) -> None:
     grid = [(y, m, v) for y in (0.0, 4.0, 12.0) for m in (0.0, -3.0, 9.0) for v in (1e-12, 1e-4, 0.1, 1.0, 1e2, 1e5)]
     for power in (1.0, 0.5, 0.0):
         assert not worst(exact, grid, power, tilts)
+
+
+def test_users_functions_in_narrow_cavities() -> None:
+    """A few points are enough, and are known to be: for any number of trials, from values alone or with derivatives."""
+    rng = np.random.default_rng(5)
+    for function in (binomial_numpy, binomial_jax):
+        likelihood = likelihoods.user(function)
+        for total in (1.0, 12.0, 150.0):
+            exact = Case(
+                likelihood, binomial_exact(total), lambda y, n=total: float(np.log((y + 0.5) / (n + 0.5 - y))), [], []
+            )
+            y, mean = np.floor(rng.uniform(0, total + 1, 60)), 2 * rng.normal(size=60)
+            variance = 10 ** rng.uniform(-8, -2, 60)
+            tilts = lambda y, m, v, power, n=total, of=likelihood: of.tilts((y, np.full_like(y, n)), m, v, power)
+            assert not worst(exact, list(zip(y, mean, variance, strict=True)), 1.0, tilts), (function, total)
+
+
+def test_rules_that_are_spread_are_exact() -> None:
+    """Up to the degree that their last coefficients do not see, and two more."""
+    moments = [1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 15.0, 0.0, 105.0, 0.0, 945.0]
+    for rule, _ in hermite.SPREAD_RULES:
+        nodes, n = rule.nodes[:, 0], len(rule.nodes)
+        for degree in range(n + 3 if n < 9 else n + 2):
+            np.testing.assert_allclose(rule.weights @ nodes**degree, moments[degree], rtol=2e-5, atol=1e-7)
+        values = nodes ** (n - 1) / math.sqrt(math.factorial(n - 1))
+        np.testing.assert_allclose(rule.last @ values, [0.0, 1.0], atol=1e-9)
+
+
+def test_rows_of_all_kinds_take_few_steps() -> None:
+    """What counts where rows are few is how often the likelihood is asked."""
+    likelihood, rng, calls = likelihoods.Logit(), np.random.default_rng(0), []
+    y, mean = rng.choice([-1.0, 1.0], 200), rng.normal(size=200)
+    rule = likelihood.rule(y, 1.0)
+    counted = lambda function: lambda y, a: (calls.append(a.size), function(y, a))[1]
+    rule = rule._replace(derivatives=counted(rule.derivatives), level=counted(rule.level))
+    variance = 10 ** rng.uniform(0, 2, 200)
+    quadrature.tilts(rule, y, mean, variance, 1.0)
+    assert len(calls) <= 20
+    assert sum(calls) <= 100 * 200
 
 
 def test_an_edge_that_nobody_named() -> None:

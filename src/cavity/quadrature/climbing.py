@@ -13,7 +13,7 @@ FADED = 34.0  # nats below the peak at which the tilted density ends
 MAX_CLIMB = 60
 FARTHEST = 64.0  # a Newton step outside of a bracket, in those that double
 CLOSE = 0.05  # of the width at a mode: near enough to place nodes
-TRIALS = (0.1, 0.1, 0.1, 0.3, 0.5, 0.8)  # of the reach on one side: where tangents are laid on the log density
+TRIALS = (0.1, 0.1, 0.3, 0.6)  # of the reach on one side: where tangents are laid on the log density
 HALVINGS = 24  # for the edge of a likelihood that does not say its centre
 
 
@@ -38,9 +38,11 @@ def at(kernel: Kernel, rows: Rows, t: np.ndarray) -> Points:
     shift = rows.scale * t
     a = rows.mean + shift
     value, slope, curve = kernel.derivatives(rows.y, a)
-    lost = np.where(np.isfinite(curve), shift - (a - rows.mean), 0.0)
-    put_back = lambda number, rate: number + np.where(lost == 0, 0.0, lost * rate)
-    return Points(t, put_back(value, slope), rows.scale * put_back(slope, curve), rows.scale**2 * curve + 0 * t)
+    if kernel.level is None:
+        lost = np.where(np.isfinite(curve), shift - (a - rows.mean), 0.0)
+        put_back = lambda number, rate: number + np.where(lost == 0, 0.0, lost * rate)
+        value, slope = put_back(value, slope), put_back(slope, curve)
+    return Points(t, value, rows.scale * slope, rows.scale**2 * curve + 0 * t)
 
 
 def modes_of(kernel: Kernel, rows: Rows, ends: Points, power: float) -> Points:
@@ -121,7 +123,7 @@ def edge(kernel: Kernel, rows: Rows, mode: Points, power: float) -> Points:
 
     Where these are alike, as those of a logistic function, half-way between its slopes.
     """
-    low, high = (mode.t + side * tangents(kernel, rows, mode, side, power) for side in (-1, 1))
+    low, high = ends_of(kernel, rows, mode, power)
     left, right = (at(kernel, rows, t) for t in (low, high))
     bends = np.abs(left.curve - right.curve) > np.abs(left.slope - right.slope) / (high - low)
     of = lambda point: np.where(bends, point.curve, point.slope)
@@ -133,15 +135,16 @@ def edge(kernel: Kernel, rows: Rows, mode: Points, power: float) -> Points:
     return at(kernel, rows, 0.5 * (low + high))
 
 
-def tangents(kernel: Kernel, rows: Rows, mode: Points, side: int, power: float) -> np.ndarray:
-    """How far a concave log density reaches to one side: no further than any tangent falls."""
-    distance = np.full_like(mode.t, np.sqrt(2 * FADED))
+def ends_of(kernel: Kernel, rows: Rows, mode: Points, power: float) -> np.ndarray:
+    """Where a concave log density has faded, (side, row): no further from its mode than any tangent falls."""
+    side = np.array([[-1.0], [1.0]])
+    distance = np.full((2, len(mode.t)), np.sqrt(2 * FADED))
     peak = mode.height(power) - FADED
     for share in TRIALS:
         trial = share * distance
         point = at(kernel, rows, mode.t + side * trial)
         fall, above = side * (power * point.slope - point.t), point.height(power) - peak
-        cut = trial - above / fall
-        distance = np.where(above <= 0, trial, distance)
-        distance = np.where((fall < 0) & (cut > 0), np.minimum(distance, cut), distance)
-    return distance
+        cut = np.where(fall < 0, trial - above / fall, distance)
+        nearest = np.where(above <= 0, trial, distance)
+        distance = np.where(cut > 0, np.minimum(nearest, cut), nearest)
+    return mode.t + side * distance

@@ -4,51 +4,104 @@ Derivatives are read as expected scores, g = E[l′] and h = E[l″] + α Var[l�
 is; where l′ and l″ are not known, by parts: E[t e] and E[(t² − 1) e] with e = exp(α(l − l(m))) − 1, whose digits do not
 cancel either. A rule is believed where the last Hermite coefficients of the integrand are small: its error is about
 their square.
+
+Of a likelihood about which nothing is known, nodes must lie out to some six standard deviations, where it may yet have
+an edge. In narrow cavities a few do, spread further than those of a Gauss rule.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.quadrature.kernel import Kernel, Rows, take, weighted_sum
+from cavity.quadrature.kernel import Kernel, Near, Rows, take, weighted_sum
 from cavity.quadrature.tilted import Tilt
 
 # nodes, and how rough a row they are tried on
-LADDER = ((5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65), (31, 0.75))
-TOLERANCE = 1e-4  # of the last coefficients
-STRICT = 1e-5  # where less is known of the kernel
-LEAST_NODES = 13  # there too: with fewer, none may lie where the likelihood varies
+LADDER = ((3, 0.03), (5, 0.12), (7, 0.22), (9, 0.32), (13, 0.45), (21, 0.65), (31, 0.75))
+# positive nodes for likelihoods of which less is known, such that the rule is exact for two more degrees than by
+# itself; the widest cavity they are tried on, beside 1 + |mean|; and how small the last coefficients must be
+SPREAD = (
+    ((1.674568, 5.8), 0.0025, 5e-5),
+    ((1.402995, 3.0, 5.8), 0.008, 2e-6),
+    ((1.150035, 2.4, 4.1, 5.8), 0.04, 2e-6),
+)
+LEAST_NODES = 13  # of a Gauss rule for these: with fewer, none may lie where the likelihood varies
+TOLERANCE = 1e-4  # of the last coefficients,
+OF_THREE = 2e-2  # of which the error of three nodes is the third power
+STRICT = 1e-5  # and where less is known
 FLOOR = 1e-3  # v h is resolved relative to its own size or to this
 DIFFERENCE = 3e-5  # the narrowest cavity for which values of l still say what its curvature is
 
 
 class Rule(NamedTuple):
-    nodes: np.ndarray  # (node, 1)
+    nodes: np.ndarray  # (node, 1), in order and symmetric
     weights: np.ndarray
     last: np.ndarray  # (2, node): functionals that read the two last coefficients
+    tolerance: float  # how small these must be,
+    strict: float  # and where less is known of the kernel
+
+    def at_mean(self, terms: np.ndarray) -> np.ndarray:
+        """Of terms at the nodes, those at the cavity's mean."""
+        return terms[len(self.weights) // 2]
+
+
+Here = tuple[np.ndarray, ...]  # l, l′ and l″ at the cavity's mean
+
+
+class Finder:
+    """The tilts of some rows, and which of them are resolved."""
+
+    def __init__(self, kernel: Kernel, rows: Rows, power: float) -> None:
+        self.kernel, self.rows, self.power = kernel, rows, power
+        self.found, self.good = Tilt(*np.empty((4, len(rows.mean)))), np.zeros(len(rows.mean), bool)
+        self.value = np.empty(len(rows.mean))  # of l at the mean
+
+    def try_on(self, rule: Rule, which: np.ndarray, here: Here | None) -> None:
+        """A rule for some rows, in blocks."""
+        some = self.rows.take(which)
+        for block in some.blocks(len(rule.weights)):
+            index = block if which.size == len(self.good) else which[block]
+            part = Rows(take(some.y, block), some.mean[block], some.scale[block])
+            at = None if here is None else take(here, block)
+            tilt, self.good[index], self.value[index] = tilts_of(rule, self.kernel, part, at, self.power)
+            for whole, values in zip(self.found, tilt, strict=True):
+                whole[index] = values
 
 
 def tilts(kernel: Kernel, rows: Rows, power: float) -> tuple[Tilt, np.ndarray]:
     """The tilts of all rows, and which of them are resolved; the others are not to be used."""
-    n = len(rows.mean)
-    found, good = Tilt(*np.empty((4, n))), np.zeros(n, bool)
     wide = rows if kernel.exact else rows._replace(scale=np.maximum(rows.scale, DIFFERENCE))
-    here = tuple(part + np.zeros(n) for part in kernel.derivatives(rows.y, rows.mean))
-    rough = roughness(kernel, wide, here, power)
+    finder = Finder(kernel, wide, power)
+    if kernel.length is None:
+        for rule, widest in SPREAD_RULES:
+            which = np.flatnonzero((wide.scale <= widest * (1 + np.abs(wide.mean))) & ~finder.good)
+            if which.size:
+                finder.try_on(rule, which, None)
+    rest = np.flatnonzero(~finder.good)
+    if rest.size:
+        by_ladder(finder, rest)
+    if kernel.exact:
+        return finder.found, finder.good
+    ratio = (rows.scale / wide.scale) ** 2
+    return narrowed(finder.found, finder.value, ratio, rows.scale**2, power), finder.good
+
+
+def by_ladder(finder: Finder, rest: np.ndarray) -> None:
+    """Gauss rules of more and more nodes, tried on rows that are smooth enough for them."""
+    some, kernel = finder.rows.take(rest), finder.kernel
+    here = tuple(part + np.zeros(len(rest)) for part in kernel.derivatives(some.y, some.mean))
+    rough = roughness(kernel, some, here, finder.power)
+    todo = np.arange(len(rest))
     for n_nodes, most in LADDER:
         if kernel.length is None and n_nodes < LEAST_NODES:
             continue
-        which = np.flatnonzero((rough <= most) & ~good)
-        some, at = wide.take(which), take(here, which) if which.size < n else here
-        for block in some.blocks(n_nodes):
-            index = which[block]
-            part = Rows(take(some.y, block), some.mean[block], some.scale[block])
-            tilt, good[index] = tilts_of(RULES[n_nodes], kernel, part, take(at, block), power)
-            for whole, values in zip(found, tilt, strict=True):
-                whole[index] = values
-    if not kernel.exact:
-        found = narrowed(found, here[0], (rows.scale / wide.scale) ** 2, rows.scale**2, power)
-    return found, good
+        which = todo[rough[todo] <= most]
+        if which.size:
+            finder.try_on(RULES[n_nodes], rest[which], take(here, which) if which.size < len(rest) else here)
+            todo = todo[~finder.good[rest[todo]]]
+        if not todo.size:
+            break
 
 
 def roughness(kernel: Kernel, rows: Rows, here: tuple[np.ndarray, ...], power: float) -> np.ndarray:
@@ -61,31 +114,52 @@ def roughness(kernel: Kernel, rows: Rows, here: tuple[np.ndarray, ...], power: f
 
 
 def tilts_of(
-    rule: Rule, kernel: Kernel, rows: Rows, here: tuple[np.ndarray, ...], power: float
-) -> tuple[Tilt, np.ndarray]:
-    """One rule for a block of rows."""
-    scale = rows.scale
-    a = rows.mean + scale * rule.nodes
+    rule: Rule, kernel: Kernel, rows: Rows, here: Here | None, power: float
+) -> tuple[Tilt, np.ndarray, np.ndarray]:
+    """One rule for a block of rows: tilts, which are good, and l at the mean."""
     if kernel.values is not None:
-        return by_parts(rule, here[0], kernel.values(rows.y, a) - here[0], scale, power)
-    value, slope, curve = kernel.derivatives(rows.y, a)
-    # l″ may vanish at all nodes and yet not between them; values show it
-    known = True if kernel.length is not None else by_parts(rule, here[0], value - here[0], scale, power)[1]
-    grown = np.expm1(power * (value - here[0])) if power else value - here[0]
-    excess = weighted_sum(rule.weights, grown)
-    log_mean = here[0] + (np.log1p(excess) / power if power else excess)
-    total = 1 + excess if power else 1.0
-    weight = 1 + grown if power else 1.0
-    change, curve = slope - here[1], weight * curve
-    expect = lambda terms: weighted_sum(rule.weights, terms) / total
-    size = weighted_sum(rule.weights, np.abs(curve)) + FLOOR / scale**2
-    last = np.hypot(weighted_sum(rule.last[0], curve), weighted_sum(rule.last[1], curve))
-    good = known & (last <= (STRICT if kernel.length is None else TOLERANCE) * size)
-    first = expect(weight * change)
-    curvature = expect(curve)
+        value = kernel.values(rows.y, rows.mean + rows.scale * rule.nodes)
+        at_mean = rule.at_mean(value)
+        return *by_parts(rule, at_mean, value - at_mean, rows.scale, power), at_mean
+    if kernel.near is not None and here is not None:
+        found = by_ratio(rule, kernel.near, rows, here, power)
+    else:
+        found = by_derivatives(rule, kernel, rows, here, power)
+    known, log_mean, total, ratio, change, curve, here = found
+    curve = ratio * curve
+    expected = weighted_sum(rule.weights, curve)
+    size = np.abs(expected) if kernel.log_concave else weighted_sum(rule.weights, np.abs(curve))
+    last = np.hypot(*weighted_sum(rule.last, curve))
+    tolerance = rule.strict if kernel.length is None else rule.tolerance
+    good = known & (last <= tolerance * (size + FLOOR / rows.scale**2))
+    weighted = ratio * change
+    first, curvature = weighted_sum(rule.weights, weighted) / total, expected / total
     if power:
-        curvature += power * (expect(weight * change**2) - first**2)
-    return Tilt(log_mean, here[1] + first, curvature, 1 + power * scale**2 * curvature), good
+        curvature += power * (weighted_sum(rule.weights, weighted * change) / total - first**2)
+    return Tilt(log_mean, here[1] + first, curvature, 1 + power * rows.scale**2 * curvature), good, here[0]
+
+
+def by_ratio(rule: Rule, near: Near, rows: Rows, here: Here, power: float) -> tuple[Any, ...]:
+    """What `by_derivatives` gives, from the kernel's own form for narrow cavities."""
+    ratio, change, curve = near(rows.y, rows.mean, rows.scale * rule.nodes)
+    total = weighted_sum(rule.weights, ratio)
+    log_mean = here[0] + np.log(total) / power
+    return np.isfinite(log_mean), log_mean, total, ratio, change, curve, here
+
+
+def by_derivatives(rule: Rule, kernel: Kernel, rows: Rows, here: Here | None, power: float) -> tuple[Any, ...]:
+    """Whether l is resolved, ℓ, E[r], r = e^(α (l − l₀)), l′ − l₀′ and l″ at the nodes; and (l₀, l₀′, l₀″)."""
+    value, slope, curve = kernel.derivatives(rows.y, rows.mean + rows.scale * rule.nodes)
+    here = tuple(rule.at_mean(part) for part in (value, slope, curve)) if here is None else here
+    rise = value - here[0]
+    # l″ may vanish at all nodes and yet not between them; values show it
+    known = True if kernel.length is not None else by_parts(rule, here[0], rise, rows.scale, power)[1]
+    if power == 0:
+        one = np.ones_like(rise)
+        return known, here[0] + weighted_sum(rule.weights, rise), one[0], one, slope - here[1], curve, here
+    excess = weighted_sum(rule.weights, np.expm1(power * rise))
+    log_mean = here[0] + np.log1p(excess) / power
+    return known, log_mean, 1 + excess, np.exp(power * rise), slope - here[1], curve, here
 
 
 def by_parts(
@@ -94,15 +168,14 @@ def by_parts(
     """The tilt from values of l alone."""
     divisor = power if power else 1.0
     grown = np.expm1(power * rise) if power else rise
-    excess = weighted_sum(rule.weights, grown)
-    total = 1 + excess if power else 1.0
-    first = weighted_sum(rule.weights * rule.nodes[:, 0], grown) / total
-    second = weighted_sum(rule.weights * (rule.nodes[:, 0] ** 2 - 1), grown) / total
+    nodes = rule.nodes[:, 0]
+    excess, first, second = weighted_sum(rule.weights * np.stack([nodes**0, nodes, nodes**2 - 1]), grown)
     if power:
+        first, second = first / (1 + excess), second / (1 + excess)
         second = second - first**2
     log_mean = value + (np.log1p(excess) / power if power else excess)
     size = divisor * FLOOR + np.abs(second)
-    good = np.hypot(weighted_sum(rule.last[0], grown), weighted_sum(rule.last[1], grown)) <= STRICT * size
+    good = np.hypot(*weighted_sum(rule.last, grown)) <= rule.strict * size
     tilt = Tilt(log_mean, first / (divisor * scale), second / (divisor * scale**2), 1 + power * second / divisor)
     return tilt, good
 
@@ -114,14 +187,28 @@ def narrowed(tilt: Tilt, value: np.ndarray, ratio: np.ndarray, variance: np.ndar
 
 
 def gauss_hermite(n_nodes: int) -> Rule:
-    """The rule of a standard normal; coefficients are those of orthonormal polynomials."""
+    """The rule of a standard normal that is exact for the highest degree."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     weights = weights / weights.sum()
-    before, polynomial, rows = np.zeros(n_nodes), np.ones(n_nodes), []
-    for degree in range(n_nodes):
-        rows.append(weights * polynomial)
+    tolerance = TOLERANCE if n_nodes > 3 else OF_THREE
+    return Rule(nodes[:, None], weights, (weights * polynomials(nodes))[-2:], tolerance, STRICT)
+
+
+def spread(positive: Sequence[float], strict: float) -> Rule:
+    """The rule of a standard normal with these nodes, their mirror images and zero."""
+    nodes = np.array([*(-t for t in reversed(positive)), 0.0, *positive])
+    coefficients = np.linalg.inv(polynomials(nodes).T)  # of the polynomial through values at the nodes
+    return Rule(nodes[:, None], coefficients[0], coefficients[-2:], strict, strict)
+
+
+def polynomials(nodes: np.ndarray) -> np.ndarray:
+    """Orthonormal Hermite polynomials at some nodes, (degree, node), as many as there are nodes."""
+    before, polynomial, rows = np.zeros(len(nodes)), np.ones(len(nodes)), []
+    for degree in range(len(nodes)):
+        rows.append(polynomial)
         before, polynomial = polynomial, (nodes * polynomial - np.sqrt(degree) * before) / np.sqrt(degree + 1)
-    return Rule(nodes[:, None], weights, np.array(rows[-2:]))
+    return np.array(rows)
 
 
 RULES = {n_nodes: gauss_hermite(n_nodes) for n_nodes, _ in LADDER}
+SPREAD_RULES = [(spread(positive, strict), widest) for positive, widest, strict in SPREAD]

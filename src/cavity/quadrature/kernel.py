@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Derivatives = Callable[[Any, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
-BLOCK = 2**15  # numbers of an array that is worked on at once: it stays in the processor's cache
+Near = Callable[[Any, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
+BLOCK = 2**14  # numbers of an array that is worked on at once: it stays in the processor's cache
 
 
 class Kernel(NamedTuple):
@@ -15,6 +16,8 @@ class Kernel(NamedTuple):
     `derivatives(y, a)` gives l, l′ and l″ for `a` of shape (row,) or (node, row). `center(y, mean)` is where l varies
     most, and `length(y)` the distance over which its derivatives change there; None where it is not known. With
     `values(y, a)`, l′ and l″ are rough: good to place nodes with, while results come from these values of l alone.
+    `level(y, a)` is l by itself, where it is so flat that rounding of a does not matter. `near(y, mean, shift)` gives
+    e^(α (l − l(mean))), l′ − l′(mean) and l″ at mean + shift with fewer steps, for shifts of a few units at most.
     """
 
     derivatives: Derivatives
@@ -22,6 +25,8 @@ class Kernel(NamedTuple):
     length: Callable[[Any], Any] | None = None
     log_concave: bool = False
     values: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    level: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    near: Near | None = None
 
     @property
     def exact(self) -> bool:
@@ -59,9 +64,8 @@ def map_arrays(function: Callable[[Any], Any], y: Any) -> Any:
     return type(y)(*parts) if hasattr(y, "_fields") else tuple(parts)
 
 
-def weighted_sum(weights: Any, terms: np.ndarray) -> np.ndarray:
+def weighted_sum(weights: np.ndarray, terms: np.ndarray) -> np.ndarray:
     """Σ_k w_k terms_k in the order of k, for every row alike: BLAS adds in an order that depends on the row's place."""
-    total = weights[0] * terms[0]
-    for weight, term in zip(weights[1:], terms[1:], strict=True):
-        total += weight * term
-    return total
+    if terms.shape[1] == 1:  # NumPy adds a single column in another order
+        return weighted_sum(weights, np.repeat(terms, 2, 1))[..., :1]
+    return np.einsum("...k,kn->...n", weights, terms)

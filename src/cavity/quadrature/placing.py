@@ -2,27 +2,29 @@
 
 Work is in units t = (a − m)/√v, in which the cavity is a standard normal. Nodes are equal steps of x in
 
-    t = t_p + κ (x + ε x⁵/5),
+    t = t_p + κ c sinh(x/c),
 
 close together around a pivot t_p, where the integrand changes over the distance κ, and further apart where only the
-cavity's own width counts. The quintic stays flat up to several κ, so that it does not spoil the pivot's neighbourhood,
-and needs no more than some 30 steps of κ to a side however much wider the cavity is.
+cavity's own width counts: at a distance d from the pivot, steps are √(κ² + (d/c)²) as long. The sine has no poles, so
+that a strip in which the integrand is analytic remains one, and the nodes grow with the logarithm of the width.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from cavity.quadrature.climbing import FADED, Points, at, edge, modes_of, own_mode, tangents
+from cavity.quadrature.climbing import FADED, Points, at, edge, ends_of, modes_of, own_mode
 from cavity.quadrature.kernel import Kernel, Rows, take
 
 BEYOND = 9.0  # a likelihood's centre this far outside the range does not matter, in its own widths
-FLAT = 5.0  # steps have the cavity's width at this distance from the pivot, in such widths
+COARSEST = 1.28  # steps at the ends of the range, in widths of the cavity,
+AT_MODE = 1.3  # and at the mode, in widths of the tilted density
+EVEN = 0.01  # by how much steps grow where they are to be equal
 LARGEST = 1e100  # of l, where it grows
 
 
 class Place(NamedTuple):
-    """The nodes of each row: pivot, κ, ε, where x begins and ends; and the mode about which sums are taken.
+    """The nodes of each row: pivot, κ, c, where x begins and ends; and the mode about which sums are taken.
 
     `bend` is the largest |l″| seen in the range. `activation` is a at the mode: far out, rounding of a moves t, so that
     the two are kept together.
@@ -30,7 +32,7 @@ class Place(NamedTuple):
 
     pivot: np.ndarray
     step: np.ndarray
-    growth: np.ndarray
+    spread: np.ndarray
     begin: np.ndarray
     end: np.ndarray
     bend: np.ndarray
@@ -72,7 +74,8 @@ def reach(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The range of t outside of which the tilted density is `FADED` nats below its peak."""
     if kernel.log_concave and power:
-        return mode.t - tangents(kernel, rows, mode, -1, power), mode.t + tangents(kernel, rows, mode, 1, power)
+        low, high = ends_of(kernel, rows, mode, power)
+        return low, high
     around = np.sqrt(2 * FADED)
     if power == 0:  # there l itself is what is integrated, and may grow
         for _ in range(3):
@@ -96,33 +99,9 @@ def mapped(
     at_mode = mode.width(power)
     pivot = np.where(matters, center.t, mode.t)
     step = np.where(matters, np.minimum(fine, 1.0), at_mode)
-    growth = quintic(step, np.ones_like(step))
-    x = inverse(growth, np.abs(mode.t - pivot) / step)
-    coarse = step * (1 + growth * fourth_power(x)) > 1.3 * at_mode
-    growth = np.where(coarse, quintic(step, np.maximum(step, at_mode)), growth)
-    begin, end = (inverse(growth, (edge - pivot) / step) for edge in (low, high))
+    far, away = np.maximum(np.abs(low - pivot), np.abs(high - pivot)), np.abs(mode.t - pivot)
+    slack = np.sqrt(np.maximum((AT_MODE * at_mode) ** 2 - step**2, (EVEN * step) ** 2))
+    spread = np.maximum(far / COARSEST, away / slack)
+    begin, end = (spread * np.arcsinh((edge - pivot) / (step * spread)) for edge in (low, high))
     bend = np.maximum(np.abs(mode.curve), np.where(matters, np.abs(center.curve), 0.0))
-    return Place(pivot, step, growth, begin, end, bend, rows.mean, mode)
-
-
-def quintic(step: np.ndarray, widest: np.ndarray) -> np.ndarray:
-    """ε such that steps have grown to the widest at `FLAT` times that distance from the pivot."""
-    ratio = np.maximum(widest / step, 1.0)
-    x = 5 * FLAT * ratio / (ratio + 4)
-    return (ratio - 1) / fourth_power(x)
-
-
-def inverse(growth: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """x with x + ε x⁵/5 = distance: Newton's steps from above, where they are monotone."""
-    size = np.abs(distance)
-    x = np.minimum(size, (5 * size / np.maximum(growth, 1e-300)) ** 0.2)
-    for _ in range(6):
-        fourth = growth * fourth_power(x)
-        x = x - (x * (1 + 0.2 * fourth) - size) / (1 + fourth)
-    return np.copysign(x, distance)
-
-
-def fourth_power(x: np.ndarray) -> np.ndarray:
-    """x⁴ by two squares, which NumPy's power does not see."""
-    square = x * x
-    return square * square
+    return Place(pivot, step, spread, begin, end, bend, rows.mean, mode)

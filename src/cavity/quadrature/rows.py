@@ -46,6 +46,8 @@ def tilts(
         for rule in (hermite.tilts, trapezoid.tilts):
             if todo.size:
                 part, good = rule(kernel, rows.take(todo), power)
+                if todo.size == len(mean) and np.all(good):
+                    return part
                 write(found, todo, part, good)
                 todo = todo[~good]
     if todo.size and last_resort is not None:

@@ -5,6 +5,8 @@ up with zeros to the longest row. Products with few entries per row are formed e
 chunk of them at a time is spread out, never all of X.
 """
 
+import math
+import threading
 from dataclasses import field
 from typing import Any
 
@@ -17,6 +19,8 @@ from cavity.inference.contract import CHUNK
 WORK = 4_000_000  # numbers in the largest work array over a chunk of sparse rows
 DENSE_NUMBERS = 2**18  # in a chunk of dense rows: they stay in the cache, and there is little Python for each
 SPARSE_CHUNK = 8 * CHUNK  # rows: each chunk gives a matrix of the columns squared, which may cost more than its rows
+LARGEST_KEPT = 2**20  # numbers in a work array that a thread keeps
+COLUMNS = 40  # of a product at once, at least: each lot leaves out what is known by symmetry
 FEW = 15  # a scattered product costs about as much as this many in a matrix product, squared
 
 
@@ -100,7 +104,8 @@ def times(rows: Any, matrix: Array) -> Array:
 def quadratic(rows: Any, matrix: Array) -> Array:
     """xᵀ B x for every row."""
     if not isinstance(rows, SparseRows):
-        return namespace(rows, matrix).einsum("...i,...i->...", rows @ matrix, rows)
+        product = rows @ matrix if is_jax(rows, matrix) else np.matmul(rows, matrix, out=scratch(rows.shape))
+        return namespace(rows, matrix).einsum("...i,...i->...", product, rows)
     if rows.is_wide:
         return quadratic(rows.dense(), matrix)
     if is_jax(rows.values, matrix):
@@ -130,7 +135,7 @@ def weighted_sum(rows: Any, weight: Array) -> Array:
 def weighted_gram(rows: Any, weight: Array) -> Array:
     """Xᵀ diag(w) X; weights may be negative."""
     if not isinstance(rows, SparseRows):
-        return rows.T @ (weight[:, None] * rows)
+        return rows.T @ (weight[:, None] * rows) if is_jax(rows, weight) else signed_gram(rows, weight)
     if rows.is_wide:
         return weighted_gram(rows.dense(), weight)
     if not is_jax(rows.values, weight):
@@ -141,6 +146,40 @@ def weighted_gram(rows: Any, weight: Array) -> Array:
     products = weight[:, None, None] * rows.values[:, :, None] * rows.values[:, None, :]
     zero = jnp.zeros((rows.n_columns, rows.n_columns))
     return zero.at[rows.indices[:, :, None], rows.indices[:, None, :]].add(products)
+
+
+def signed_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Xᵀ diag(w) X of dense rows; of the symmetric matrix little more than a half is formed."""
+    if np.all(weight >= 0):  # BLAS knows a product of a matrix with itself
+        scaled = np.multiply(rows, np.sqrt(weight)[:, None], out=scratch(rows.shape))
+        return scaled.T @ scaled
+    scaled = np.multiply(rows, weight[:, None], out=scratch(rows.shape))
+    gram = np.empty((rows.shape[1],) * 2)
+    step = max(COLUMNS, len(gram) // 5)
+    for begin in range(0, len(gram), step):
+        end = begin + step
+        gram[begin:end, begin:] = rows[:, begin:end].T @ scaled[:, begin:]
+        gram[end:, begin:end] = gram[begin:end, end:].T
+    return gram
+
+
+class Kept(threading.local):
+    """A work array for each thread: new ones of this size would be asked of the system again and again."""
+
+    numbers = np.empty(0)
+
+
+def scratch(shape: tuple[int, ...]) -> np.ndarray:
+    """An array to write to, until the thread asks for the next one."""
+    size = math.prod(shape)
+    if size > LARGEST_KEPT:
+        return np.empty(shape)
+    if size > kept.numbers.size:
+        kept.numbers = np.empty(size)
+    return kept.numbers[:size].reshape(shape)
+
+
+kept = Kept()
 
 
 def spread_out(rows: Any) -> Any:

@@ -1,5 +1,6 @@
 """Counts."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,7 +63,19 @@ class Poisson(Likelihood):
     def rule(self, y: Any, power: float) -> Kernel:
         # of small counts p^α has no peak, but an edge where α e^a = 1
         edge = lambda y, mean: np.log(np.maximum(y, 1 / max(power, SMALLEST_POWER))) + np.zeros_like(mean)
-        return super().rule(y, power)._replace(center=edge)
+        near = partial(self.near, power=power) if power else None
+        return super().rule(y, power)._replace(center=edge, near=near)
+
+    def near(self, y: Any, mean: np.ndarray, shift: np.ndarray, power: float) -> tuple[np.ndarray, ...]:
+        """p^α relative to that at the mean, l′ minus that at the mean and l″."""
+        rate = np.exp(mean)
+        grown = np.expm1(shift)
+        grown *= rate
+        ratio = y * shift
+        ratio -= grown
+        if power != 1:
+            ratio *= power
+        return np.exp(ratio, out=ratio), -grown, -rate - grown
 
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
         if power != 0:

@@ -7,7 +7,7 @@ import numpy as np
 from cavity._array import namespace
 from cavity._pytree import pytree
 from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
-from cavity.quadrature import Tilt
+from cavity.quadrature import Kernel, Tilt
 from cavity.special import hazard, hazard_excess, host, log_ndtr, log_sigmoid, truncated_variance
 
 
@@ -81,6 +81,25 @@ class Logit(Likelihood):
 
     def length(self, y: Any) -> float:
         return 1.4  # its poles are π away
+
+    def rule(self, y: Any, power: float) -> Kernel:
+        near = self.near if power == 1 else None
+        return super().rule(y, power)._replace(level=self.log_kernel, near=near)
+
+    def near(self, y: Any, mean: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, ...]:
+        """p relative to that at the mean, l′ minus that at the mean and l″, by one exponential."""
+        z = y * mean
+        side = np.copysign(1.0, z) * y
+        at_mean = np.exp(-np.abs(z))
+        grown = np.exp(-side * shift)
+        odds = grown * at_mean
+        share = 1 / (1 + odds)
+        odds *= share  # what is left of one
+        change = side * (odds - at_mean / (1 + at_mean))
+        ratio = share * np.where(z < 0, grown, 1.0)
+        ratio *= 1 + at_mean
+        odds *= share
+        return ratio, change, np.negative(odds, out=odds)
 
     def check(self, y: Any) -> np.ndarray:
         return check_signs(y)

@@ -1,5 +1,6 @@
 """Real observations: the activation with noise."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +9,7 @@ from cavity._array import namespace
 from cavity._checks import check_positive
 from cavity._pytree import pytree
 from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
-from cavity.quadrature import Tilt
+from cavity.quadrature import Kernel, Tilt
 from cavity.special import LOG_SQRT_2PI, log_gamma
 
 
@@ -88,6 +89,26 @@ class StudentT(Likelihood):
 
     def length(self, y: Any) -> Any:
         return 0.5 * self.scale * np.sqrt(self.df)  # half the way to its poles
+
+    def rule(self, y: Any, power: float) -> Kernel:
+        return super().rule(y, power)._replace(near=partial(self.near, power=power) if power else None)
+
+    def near(self, y: Any, mean: np.ndarray, shift: np.ndarray, power: float) -> tuple[np.ndarray, ...]:
+        """p^α relative to that at the mean, l′ minus that at the mean and l″."""
+        at_mean = (y - mean) / self.scale
+        z = at_mean - shift / self.scale
+        square = z * z
+        inverse = 1 / (self.df + square)
+        base = self.df + at_mean**2
+        ratio = np.log(base * inverse)
+        ratio *= 0.5 * (self.df + 1) * power
+        strength = (self.df + 1) / self.scale
+        z *= inverse
+        z -= at_mean / base
+        square -= self.df
+        square *= inverse
+        square *= inverse
+        return np.exp(ratio, out=ratio), strength * z, (strength / self.scale) * square
 
     def check(self, y: Any) -> np.ndarray:
         return check_finite(y)

@@ -24,7 +24,10 @@ def walk(likelihood: Any, y: Any, mean: np.ndarray, variance: np.ndarray, power:
 def in_portions(program: Callable[..., Any], columns: Any, length: int) -> Any:
     """A program over vectors of `length` applied to longer or shorter ones; the last is filled with copies of a row."""
     number = len(jax.tree.leaves(columns)[0])
-    index = np.minimum(np.arange(-(-number // length) * length), number - 1).reshape(-1, length)
+    whole = number - number % length
+    index: list[Any] = [slice(begin, begin + length) for begin in range(0, whole, length)]
+    if whole < number:
+        index.append(np.minimum(np.arange(whole, whole + length), number - 1))
     with jax.enable_x64(True):
         parts = [jax.tree.map(np.asarray, program(*jax.tree.map(lambda c, i=i: c[i], columns))) for i in index]
     return jax.tree.map(lambda *found: np.concatenate(found)[:number], *parts)
