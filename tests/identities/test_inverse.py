@@ -15,6 +15,7 @@ from cavity.families.concentrations import (
     _dirichlet_newton,
     dirichlet_concentration,
     dirichlet_step,
+    near_concentrations,
 )
 from cavity.families.inverse import gamma_shape, half_step, newton, wishart_df, wishart_half
 from cavity.families.stirling import wishart_excess, with_slope
@@ -158,17 +159,17 @@ def test_steps_of_concentrations_keep_their_digits(alpha, copies):
 def test_small_steps_of_concentrations_are_interpolated_and_far_ones_refused():
     rng, alpha = np.random.default_rng(0), np.array([30.0, 400.0, 5e4])
     gain = rng.dirichlet(np.ones(3), 100) / alpha - 1 / alpha.sum()
-    assert run(lambda *args: _dirichlet_near(*args)[1], alpha, gain)
-    found = run(lambda *args: _dirichlet_near(*args)[0], alpha, gain)
+    assert run(lambda alpha, gain: _dirichlet_near(near_concentrations(alpha), gain)[1], alpha, gain)
+    found = run(lambda alpha, gain: _dirichlet_near(near_concentrations(alpha), gain)[0], alpha, gain)
     np.testing.assert_allclose(found, run(_dirichlet_newton, alpha, gain), rtol=1e-9, atol=1e-11)
-    assert not run(lambda *args: _dirichlet_near(*args)[1], alpha, 10 * gain)
+    assert not run(lambda alpha, gain: _dirichlet_near(near_concentrations(alpha), gain)[1], alpha, 10 * gain)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 10])
 def test_newton_ends_where_it_arrives(dim):
     """Rounding leaves the last value above or below zero: that is no reason to bisect."""
     with jax.enable_x64(True), jax.disable_jit():
-        half, seen = jnp.asarray([0.6, 3.0, 40.0, 900.0]), []
+        half, seen = jnp.geomspace(0.6, 900.0, 60), []
         target = jnp.log(wishart_excess(half, dim))
 
         def residual(t):
@@ -176,6 +177,6 @@ def test_newton_ends_where_it_arrives(dim):
             value, slope = with_slope(lambda u: jnp.log(wishart_excess(jnp.exp(u), dim)), t)
             return value - target, slope
 
-        found = newton(residual, jnp.log(half) + jnp.asarray([0.7, -0.7, 0.3, -0.3]))
+        found = newton(residual, jnp.log(half) + 0.5)
     np.testing.assert_allclose(found, np.log(half), rtol=1e-12)
     assert len(seen) < 10

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity._kept import double_precision
 from cavity.quadrature import Tilt, adaptive
 
 FEW, MANY = 16, 8192  # rows of a walk, activations of a function
@@ -25,7 +26,7 @@ def in_portions(program: Callable[..., Any], columns: Any, length: int) -> Any:
     """A program over vectors of `length` applied to longer or shorter ones; the last is filled with copies of a row."""
     number = len(jax.tree.leaves(columns)[0])
     index = np.minimum(np.arange(-(-number // length) * length), number - 1).reshape(-1, length)
-    with jax.enable_x64(True):
+    with double_precision():
         parts = [jax.tree.map(np.asarray, program(*jax.tree.map(lambda c, i=i: c[i], columns))) for i in index]
     return jax.tree.map(lambda *found: np.concatenate(found)[:number], *parts)
 
