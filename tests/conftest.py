@@ -5,6 +5,7 @@ import os
 
 # before NumPy is loaded: workers that each start as many threads as there are cores wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["CAVITY_CACHE"] = "off"  # nothing of a user's, and nothing that an earlier run has compiled
 
 from importlib.metadata import version
 from pathlib import Path

@@ -13,6 +13,7 @@ import numpy as np
 
 from cavity import _tree
 from cavity._array import is_jax
+from cavity._kept import double_precision
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,8 +59,7 @@ def on_host(owner: Any = None, *_: Any) -> bool:
 
 def by_jax(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The value of a function that computes with JAX, as NumPy float64."""
-    import jax
 
-    with jax.enable_x64(True), np.errstate(all="ignore"):  # parts of it may have a host form
+    with double_precision(), np.errstate(all="ignore"):  # parts of it may have a host form
         value = function(*args, **kwargs)
         return value if is_traced(value) else to_numpy(value)  # a constant read inside a trace is traced too

@@ -16,6 +16,7 @@ LAYERS = [
     "_lazy",
     "_pytree",
     "_tree",
+    "_kept",
     "_precision",
     "_checks",
     "_warnings",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cavity import NetworkRegressor
-from cavity.estimators.network import base, epochs
+from cavity.estimators.network import epochs, training
 from cavity.estimators.network.epochs import GAIN, MOST, WINDOW, Stopping
 from cavity.factors.networks import site_storage
 from tests.estimators.test_network import sine
@@ -92,6 +92,6 @@ def test_a_callback_sees_every_epoch_and_may_end_the_fit():
 
 def test_sites_that_do_not_fit_are_refused_before_the_warm_up(monkeypatch):
     monkeypatch.setattr(site_storage, "free_memory", lambda: 1e5)
-    monkeypatch.setattr(base, "fit", lambda *_, **__: pytest.fail("a pass was made"))
+    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("a pass was made"))
     with pytest.raises(MemoryError, match="site_directory"):
         NetworkRegressor((20,), algorithm="ep").fit(*sine(1000))

@@ -3,7 +3,6 @@
 import dataclasses
 import pickle
 import warnings
-from functools import partial
 
 import jax
 import numpy as np
@@ -390,7 +389,7 @@ def test_rows_beyond_all_numbers_have_a_component(fitted):
 
 def test_the_response_in_pieces_is_that_of_all_rows(monkeypatch, fitted):
     whole = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X, np.ones(120))
-    small = partial(chunks, size=50)
+    small = lambda source, size: chunks(source, 50)
     monkeypatch.setattr("cavity.estimators.mixture.response.chunks", small)
     parts = correction_of(fitted["full"].posterior_, fitted["full"]._belief.flat(2), X, np.ones(120))
     np.testing.assert_allclose(parts.added, whole.added, rtol=1e-8, atol=1e-12)

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import cavity
 from cavity import NetworkRegressor
 from cavity.estimators import algorithms
-from cavity.estimators.network import base
+from cavity.estimators.network import base, training
 from cavity.factors.networks import site_storage
 
 
@@ -191,7 +191,7 @@ def test_what_ends_one_network_ends_all(n_jobs):
 
 def test_an_interrupted_warm_up_is_no_fit(monkeypatch):
     X, y = sine(40)
-    original = base.fit
+    original = training.fit
 
     def interrupted(*args, callback, **options):
         def interrupt(sweep):
@@ -199,7 +199,7 @@ def test_an_interrupted_warm_up_is_no_fit(monkeypatch):
 
         return original(*args, callback=interrupt, **options)
 
-    monkeypatch.setattr(base, "fit", interrupted)
+    monkeypatch.setattr(training, "fit", interrupted)
     model = NetworkRegressor((4,))
     with pytest.raises(KeyboardInterrupt), pytest.warns(cavity.ConvergenceWarning, match="Interrupted"):
         model.fit(X, y)
@@ -269,7 +269,7 @@ def test_an_interrupted_chunk_is_not_half_learned():
     X, y = sine(60)
     model = NetworkRegressor((5,), n_epochs=3).partial_fit(X, y)
     before = model.predict(X)
-    original = base.fit
+    original = training.fit
 
     def interrupted(*args, callback, **options):
         def interrupt(sweep):
@@ -278,7 +278,7 @@ def test_an_interrupted_chunk_is_not_half_learned():
         return original(*args, callback=interrupt, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "fit", interrupted)
+        patch.setattr(training, "fit", interrupted)
         with pytest.raises(KeyboardInterrupt), pytest.warns(cavity.ConvergenceWarning, match="Interrupted"):
             model.partial_fit(X, y + 1)
     np.testing.assert_array_equal(model.predict(X), before)

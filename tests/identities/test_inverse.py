@@ -4,6 +4,7 @@ References go forward: moments of chosen parameters with 50 digits, which the so
 """
 
 import jax
+import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from cavity.families.concentrations import (
     dirichlet_step,
     near_concentrations,
 )
-from cavity.families.inverse import gamma_shape, half_step, wishart_df, wishart_half
+from cavity.families.inverse import gamma_shape, half_step, newton, wishart_df, wishart_half
+from cavity.families.stirling import wishart_excess, with_slope
 
 GRID = np.geomspace(1e-6, 1e8, 43)
 EPS = np.finfo(float).eps
@@ -162,3 +164,20 @@ def test_small_steps_of_concentrations_are_interpolated_and_far_ones_refused():
     np.testing.assert_allclose(found, run(_dirichlet_newton, alpha, gain), rtol=1e-9, atol=1e-11)
     assert near(1, gain)
     assert not near(1, 10 * gain)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 10])
+def test_newton_ends_where_it_arrives(dim):
+    """Rounding leaves the last value above or below zero: that is no reason to bisect."""
+    with jax.enable_x64(True), jax.disable_jit():
+        half, seen = jnp.geomspace(0.6, 900.0, 60), []
+        target = jnp.log(wishart_excess(half, dim))
+
+        def residual(t):
+            seen.append(t)
+            value, slope = with_slope(lambda u: jnp.log(wishart_excess(jnp.exp(u), dim)), t)
+            return value - target, slope
+
+        found = newton(residual, jnp.log(half) + 0.5)
+    np.testing.assert_allclose(found, np.log(half), rtol=1e-12)
+    assert len(seen) < 10

@@ -150,7 +150,7 @@ def newton(residual: Callable[[Array], tuple[Array, Array]], start: Array) -> Ar
         value, slope = residual(t)
         low, high = jnp.where(value > 0, t, low), jnp.where(value < 0, t, high)
         newton = t - value / slope
-        good = (newton > low) & (newton < high)
+        good = ((newton > low) & (newton < high)) | (newton == t)  # t is an end: a step below rounding stays there
         step = jnp.where(value == 0, 0.0, jnp.where(good, newton, 0.5 * (low + high)) - t)
         return low, high, t + step, step, count + 1
 

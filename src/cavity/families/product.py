@@ -1,5 +1,6 @@
 """Independent parts: any pytree of families is a family."""
 
+import operator
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -8,7 +9,8 @@ import numpy as np
 from cavity import _tree
 from cavity._array import Array, namespace
 from cavity._precision import in_float64
-from cavity.families.base import ExpFamily, check_alike, family, is_family, total_of_logs
+from cavity._pytree import unflatten
+from cavity.families.base import ExpFamily, check_alike, combined, family, is_family, total_of_logs
 
 
 def as_family(tree: Any) -> ExpFamily:
@@ -42,6 +44,25 @@ class Product(ExpFamily):
 
     def __getitem__(self, key: Any) -> Any:
         return self.parts[key]
+
+    # Arithmetic is that of the parts: steps of a fit are made of such sums, and the tree is not walked for them.
+
+    def __add__(self, other: Self) -> Self:
+        return self._part_by_part(operator.add, other)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._part_by_part(operator.sub, other)
+
+    def __rmul__(self, scale: Any) -> Self:
+        if type(self.parts) is not dict:
+            return super().__rmul__(scale)
+        return unflatten(type(self), (), [{key: scale * part for key, part in self.parts.items()}])
+
+    def _part_by_part(self, function: Callable[[Any, Any], Any], other: Self) -> Self:
+        mine, theirs = self.parts, getattr(other, "parts", None)
+        if not type(mine) is type(theirs) is dict or mine.keys() != theirs.keys():
+            return combined(function, self, other)
+        return unflatten(type(self), (), [{key: function(part, theirs[key]) for key, part in mine.items()}])
 
     def has_host_form(self) -> bool:
         return all(part.has_host_form() for part in self._leaves())

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from cavity._kept import double_precision
 from cavity.inference.contract import CHUNK, Rows
 
 
@@ -32,7 +33,7 @@ def few_sizes(n: int) -> int:
 
 def call(program: Callable[..., Any], *arguments: Any, **static: Any) -> Any:
     """A compiled program in double precision; what it returns, in NumPy."""
-    with jax.enable_x64(True):
+    with double_precision():
         return jax.tree.map(np.asarray, program(*arguments, **static))
 
 

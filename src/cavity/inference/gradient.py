@@ -14,6 +14,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.sparse.linalg import LinearOperator, gmres
 
+from cavity._kept import double_precision
 from cavity.families.base import dot
 from cavity.inference import memory
 from cavity.inference.boundary import call, filled_up
@@ -62,14 +63,14 @@ def gradient(walk: Walk, state: State, power: float) -> tuple[tuple[Any, Any], f
 
 def raveled(tree: Any) -> tuple[np.ndarray, Any]:
     """All numbers in one row, and the way back."""
-    with jax.enable_x64(True):
+    with double_precision():
         flat, unravel = ravel_pytree(tree)
         back = lambda row: jax.tree.map(np.asarray, unravel(jnp.asarray(row)))
     return np.asarray(flat), lambda row: call_in_float64(back, row)
 
 
 def call_in_float64(function: Any, *arguments: Any) -> Any:
-    with jax.enable_x64(True):
+    with double_precision():
         return function(*arguments)
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from cavity._kept import double_precision
 from cavity.inference import memory
 from cavity.inference.contract import CHUNK, Found, Programs, Rows, Sites, Tree
 from cavity.inference.order import Plan
@@ -38,7 +39,7 @@ def visits(
     at_once, remembered = max(ROWS // size, 1), bool(plan.slot[0] < len(counts))
     carried = (state.q, None, None, None) if own else (state.q, state.sites, state.filed, state.filed_weight)
     totals = []
-    with jax.enable_x64(True):
+    with double_precision():
         for begin in range(0, n_batches, at_once):
             here = slice(begin, begin + at_once)
             batches, which = laid_out(rows, plan.rows[here], plan.slot[here], rates[here], at_once, n_rows)

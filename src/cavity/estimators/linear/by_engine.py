@@ -30,7 +30,13 @@ class ByEngine:
 
     def look(self, hyper: Hyper, tol: float) -> Seen:
         """The evidence, and its gradient in the logarithms of all that is free."""
-        result = self.at(hyper, {"keep_data": True, "tol": tol})
+        try:
+            result = self.at(hyper, {"keep_data": True, "tol": tol})
+        except ValueError:  # of numbers that float64 cannot hold, far from the best place
+            if self.last is None:
+                raise
+            nothing = np.full(len(hyper.variance), np.nan)
+            return Seen(-np.inf, nothing, np.full(int(np.sum(self.task.free.noise)), np.nan), False, nothing)
         by_variance, by_noise = self.gradient(hyper, result)
         self.last, self.seen = result.without_data(), (hyper, tol)
         determined = self.task.prior.determined(result.posterior, hyper.variance)

@@ -17,9 +17,11 @@ from cavity.estimators.mixture.correction import Correction
 from cavity.estimators.mixture.model import given_shares
 from cavity.estimators.mixture.posterior import MixturePosterior
 from cavity.families import Product
+from cavity.inference.contract import CHUNK
 from cavity.inference.source import Arrays, chunks
 
 CERTAIN = 1e-6  # what is left to other components by a row whose assignment is taken for known
+NUMBERS = 2**16  # in what is formed of some rows at a time: fewer are more calls of small functions
 MOST_LOST = 0.99  # of what assignments would tell of a direction: beyond, a first-order answer says nothing
 
 
@@ -113,7 +115,8 @@ def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray, we
     holds a part of what is not known already.
     """
     given, to_fit, source = prior, posterior.units.to_fit, Arrays.of((X, weight))
-    for rows, w in chunks(source):
+    size = CHUNK * max(NUMBERS // (CHUNK * len(posterior.mean) * X.shape[1] ** 2), 1)
+    for rows, w in chunks(source, size):
         given = given + given_shares(prior, to_fit(rows), w[:, None] * posterior.shares(rows))
     complete = MixturePosterior.of(given, posterior.units)
 
@@ -122,31 +125,55 @@ def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray, we
         unsure = share.max(axis=1) < 1 - CERTAIN
         return unknown_assignments(complete, to_fit(rows[unsure]), w[unsure], share[unsure])
 
-    missing = np.asarray(sum(unknown(*part) for part in chunks(source)))
+    missing = np.asarray(sum(unknown(*part) for part in chunks(source, size)))
     try:
-        total, lost = covariance_of(complete, missing)
-        own, _ = covariance_of(posterior, np.zeros_like(missing))
+        total, too_small = covariance_of(complete, missing)
+        own, _ = covariance_of(posterior)
     except np.linalg.LinAlgError:
         return None
     alpha = posterior.family["weights"].concentration
     log_variance = np.log(np.einsum("jdd->jd", posterior.rate)) - digamma(posterior.shape)
     center = np.concatenate([digamma(alpha) - digamma(alpha.sum()), posterior.mean.ravel(), log_variance.ravel()])
-    return Correction(center, own, total - own, len(alpha), lost > MOST_LOST)
+    return Correction(center, own, total - own, len(alpha), too_small)
 
 
-def covariance_of(complete: MixturePosterior, missing: np.ndarray) -> tuple[np.ndarray, float]:
-    """Cov[u] where so much is missing of what a complete posterior knows, and the largest part that is.
+def covariance_of(complete: MixturePosterior, missing: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+    """Cov[u] where so much is missing of what a complete posterior knows, and whether it is too small.
 
-    In directions in which nearly all is missing, `MOST_LOST` of it is taken: the covariance is then too small.
     Statistics are first divided by their own spread: a cluster far away has squares of its distance among them.
     """
     fisher, with_u = assembled(complete)
-    spread = np.sqrt(np.diag(fisher))
-    root = np.linalg.cholesky(fisher / np.outer(spread, spread))
-    lost, directions = np.linalg.eigh(root.T @ (missing * np.outer(spread, spread)) @ root)
-    white = directions.T @ solve_triangular(root, with_u / spread[:, None], lower=True)
-    total = white.T @ (white / (1 - np.minimum(lost, MOST_LOST))[:, None])
-    return 0.5 * (total + total.T), float(lost.max())
+    spread, white = np.sqrt(np.diag(fisher)), np.empty_like(with_u)
+    lost = None if missing is None else missing * np.outer(spread, spread)
+    for at in places_of(complete):
+        root = np.linalg.cholesky(fisher[at, at] / np.outer(spread[at], spread[at]))
+        white[at] = solve_triangular(root, with_u[at] / spread[at, None], lower=True)
+        if lost is not None:
+            lost[at] = root.T @ lost[at]
+            lost[:, at] = lost[:, at] @ root
+    return (white.T @ white, False) if lost is None else inflated(white, lost)
+
+
+def inflated(white: np.ndarray, lost: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Wᵀ (I − L)⁻¹ W, and whether nearly all is missing in some direction.
+
+    There `MOST_LOST` of it is taken: the covariance is then too small. Only there are eigenvectors needed.
+    """
+    unit = np.eye(len(lost))
+    try:
+        np.linalg.cholesky(MOST_LOST * unit - lost)
+        half = solve_triangular(np.linalg.cholesky(unit - lost), white, lower=True)
+        return half.T @ half, False
+    except np.linalg.LinAlgError:
+        shares, directions = np.linalg.eigh(lost)
+        half = directions.T @ white / np.sqrt(1 - np.minimum(shares, MOST_LOST))[:, None]
+        return half.T @ half, True
+
+
+def places_of(posterior: MixturePosterior) -> list[slice]:
+    """Where the statistics of the weights, and those of each component or feature, are among all."""
+    sizes = [len(posterior.mean), *[len(part.fisher) for parts in blocks_of(posterior) for part in parts]]
+    return [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
 
 
 def assembled(posterior: MixturePosterior) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from scipy.special import logsumexp
 
+from cavity._kept import double_precision
 from cavity.estimators.units import Units
 from cavity.factors.networks import varying_noise
 from cavity.factors.networks.factor import Network
@@ -98,14 +99,14 @@ class NetworkPosterior:
         first = int(np.random.default_rng(seed).integers(len(self.networks)))
         for number in range(n_samples):
             q = self.networks[(first + number) % len(self.networks)]["weights"]
-            with jax.enable_x64(True):
+            with double_precision():
                 weights = q.draw(jax.random.fold_in(jax.random.key(seed), number))
             values[number] = self._over_rows(partial(evaluated, self.factor, weights), X)
         return self.units.y.center + self.units.y.scale * values
 
 
 def leaves_in_float64(q: Product) -> Product:
-    with jax.enable_x64(True):
+    with double_precision():
         return jax.tree.map(jnp.asarray, q)
 
 

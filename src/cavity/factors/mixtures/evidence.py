@@ -82,7 +82,7 @@ class WishartsBeside:
 def log_student(count: Array, df: Array, logdet: Array, s: Array, dim: int, power: float) -> Array:
     """ℓ_α of N(x; μ, W⁻¹) where the inverse scale matrix has this determinant, and x this square in its metric."""
     if power == 1:  # the ratios of gamma functions telescope
-        gammas = log_gamma_ratio(0.5 * (df - dim + 1), 0.5 * dim)
+        gammas = ratio_for_many(0.5 * (df - dim + 1), 0.5 * dim)
     else:
         gammas = jnp.sum(log_gamma_ratio(0.5 * (df[..., None] - jnp.arange(dim)), 0.5 * power), axis=-1)
     constant = gammas - 0.5 * dim * jnp.log1p(power / count) + 0.5 * power * (dim * jnp.log(2.0) - logdet)
@@ -91,16 +91,19 @@ def log_student(count: Array, df: Array, logdet: Array, s: Array, dim: int, powe
 
 
 def change_of_log_gammas(df: Array, step: Array, dim: int) -> Array:
-    """log Γ_D(ν/2 + h) − log Γ_D(ν/2), by one logarithm and Stirling's series for each where arguments are large."""
-    places, step = 0.5 * (df[..., None] - jnp.arange(dim)), step[..., None]
-    large = (jnp.min(places) > SERIES_FROM) & (jnp.min(places[..., -1:] + step) > SERIES_FROM)
+    """log Γ_D(ν/2 + h) − log Γ_D(ν/2)."""
+    return ratio_for_many(0.5 * (df[..., None] - jnp.arange(dim)), step[..., None], axis=-1)
+
+
+def ratio_for_many(a: Array, step: Any, axis: int | tuple[()] = ()) -> Array:
+    """Σ log Γ(a + h) − log Γ(a) over an axis, by one logarithm and Stirling's series where all arguments are large."""
+    large = (jnp.min(a) > SERIES_FROM) & (jnp.min(a + step) > SERIES_FROM)
 
     def by_series() -> Array:
-        rest = stirling_series(places + step) - stirling_series(places)
-        each = (places + step - 0.5) * jnp.log1p(step / places) + rest
-        return jnp.sum(each, axis=-1) + step[..., 0] * jnp.sum(jnp.log(places) - 1, axis=-1)
+        rest = stirling_series(a + step) - stirling_series(a)
+        return jnp.sum((a + step - 0.5) * jnp.log1p(step / a) + step * (jnp.log(a) - 1) + rest, axis=axis)
 
-    return jax.lax.cond(large, by_series, lambda: jnp.sum(log_gamma_ratio(places, step), axis=-1))
+    return jax.lax.cond(large, by_series, lambda: jnp.sum(log_gamma_ratio(a, step), axis=axis))
 
 
 @pytree
@@ -145,14 +148,16 @@ def beside(cavity: Any, q: Any) -> Any:
 
 def change_of_weights_partition(concentration: Array, change: Array) -> Array:
     """A(α + δ) − A(α) of a Dirichlet, for each row of δ."""
-    each = jnp.sum(log_gamma_ratio(concentration, change), axis=-1)
-    return each - log_gamma_ratio(jnp.sum(concentration), jnp.sum(change, axis=-1))
+    each = ratio_for_many(concentration, change, axis=-1)
+    return each - ratio_for_many(jnp.sum(concentration), jnp.sum(change, axis=-1))
 
 
 def log_mean_changed_weights(concentration: Array, power: float) -> Array:
     """(1/α) log E[π_j^α] for each row of concentrations."""
     total = jnp.sum(concentration, axis=-1, keepdims=True)
-    return (log_gamma_ratio(concentration, power) - log_gamma_ratio(total, power)) / power
+    if power == 1:
+        return jnp.log(concentration / total)
+    return (ratio_for_many(concentration, power) - ratio_for_many(total, power)) / power
 
 
 def terms(q: Any, parts: Any, x: Array, changes: tuple[Matched, Array], weight: Array, power: float) -> Array:

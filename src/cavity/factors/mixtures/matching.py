@@ -8,6 +8,7 @@ they are written as differences from the cavity, and keep their digits however m
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -81,7 +82,7 @@ class Wisharts:
         spread = left * tau**2 * self.df * s * seen / along  # of the mean between the two explanations
         count = 1 / (left / self.count + taken / (self.count + power) + spread / dim)
         lost = gain * s * seen / across
-        change = jnp.where(lost < 0.5, jnp.log1p(-jnp.minimum(lost, 0.5)), jnp.log(along / across))
+        change = log_left(lost, along / across)
         change += taken * jnp.log1p(gain * s)
         change += dim * (jnp.log1p(power * taken / self.df) - taken * jnp.log1p(power / self.df))
         half = 0.5 * (self.df - dim + 1)
@@ -106,6 +107,13 @@ class Wisharts:
     def _gain(self, power: float) -> Array:
         """g: a datum seen with power α adds g d dᵀ to R."""
         return power * self.count / (self.count + power)
+
+
+def log_left(lost: Array, left: Array) -> Array:
+    """log (1 − l) from l and from 1 − l: from whichever has the digits; logarithms are most of the work of a row."""
+    close = lost < 0.5
+    either = lambda: jnp.where(close, jnp.log1p(-jnp.minimum(lost, 0.5)), jnp.log(left))
+    return jax.lax.cond(jnp.all(close), lambda: jnp.log1p(-lost), either)
 
 
 @pytree

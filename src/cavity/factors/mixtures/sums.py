@@ -16,7 +16,7 @@ from cavity.inference.blocks import over_blocks
 from cavity.inference.contract import CHUNK, Found, Terms
 from cavity.inference.pull import Each, all_finite, select
 
-ROWS = 256  # of a chunk at a time: what is formed for each is a few numbers for every component
+FEWEST_ROWS, MOST_ROWS = 128, 512  # of a chunk at a time
 NUMBERS, MOST = 2**16, 8  # in a chunk, and how many times `CHUNK` it may be: rows take less time than a call
 
 
@@ -40,7 +40,7 @@ class InSums(Each):
             lost = jnp.where(usable, jnp.sum(~finite & (weight > 0)), jnp.sum(weight > 0))
             return (total, jnp.where(usable, jnp.sum(used), 0.0), lost), None
 
-        (total, used, skipped), _ = over_blocks(block, weight, data, size=ROWS)
+        (total, used, skipped), _ = over_blocks(block, weight, data, size=block_size(q, data))
         return Found(total, used, skipped, jnp.zeros(()), jnp.asarray(False))
 
     def terms(self, q: Product, site: Any, present: Any, data: Array, weight: Array, power: float) -> Terms:
@@ -59,7 +59,7 @@ class InSums(Each):
             value = jnp.sum(jnp.where(usable, weight * values, 0.0)) - (dot(own, moments) if power == 0 else 0.0)
             return Terms(own, value, jnp.sum(~usable & (weight > 0), dtype=float)), None
 
-        return over_blocks(block, weight, data, size=ROWS)[0]
+        return over_blocks(block, weight, data, size=block_size(q, data))[0]
 
 
 def for_many(cavity: Product, power: float) -> tuple[Any, Any]:
@@ -73,6 +73,12 @@ def cavity_of(q: Product, site: Product, present: Any, power: float) -> tuple[Pr
     cavity = q - (power * present) * site
     proper = cavity.is_proper()
     return select(proper, cavity, q), proper
+
+
+def block_size(q: Product, data: Array) -> int:
+    """Rows of a chunk at a time: as many as keep what is formed of them in the cache, a power of two."""
+    numbers = q["weights"].concentration.shape[-1] * data.shape[-1]
+    return min(max(2 ** ((NUMBERS // numbers).bit_length() - 1), FEWEST_ROWS), MOST_ROWS)
 
 
 def chunk_size(dim: int) -> int:

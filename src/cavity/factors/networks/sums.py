@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from cavity._kept import double_precision
 from cavity._precision import to_numpy
 from cavity.factors.networks import loops
 from cavity.factors.networks.architecture import Architecture
@@ -117,5 +118,5 @@ def with_refined_prior(state: State) -> State:
 
 
 def refined(now: Refined) -> Refined:
-    with jax.enable_x64(True):
+    with double_precision():
         return refine(now)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity import _kept
 from cavity.quadrature.kernel import map_arrays
 
 DIFFERENCE = 1e-4  # relative to 1 + |a|: good enough to place nodes with
@@ -97,7 +98,7 @@ def first_array(y: Any) -> Any:
 
 def double_precision() -> contextlib.AbstractContextManager[Any]:
     """The scope in which JAX has float64, where it has been imported."""
-    return sys.modules["jax"].enable_x64(True) if "jax" in sys.modules else contextlib.nullcontext()
+    return _kept.double_precision() if "jax" in sys.modules else contextlib.nullcontext()
 
 
 PROBE = (2, 3)

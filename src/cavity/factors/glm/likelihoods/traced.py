@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity._kept import double_precision
 from cavity.quadrature import Tilt, adaptive
 
 FEW, MANY = 16, 8192  # rows of a walk, activations of a function
@@ -28,7 +29,7 @@ def in_portions(program: Callable[..., Any], columns: Any, length: int) -> Any:
     index: list[Any] = [slice(begin, begin + length) for begin in range(0, whole, length)]
     if whole < number:
         index.append(np.minimum(np.arange(whole, whole + length), number - 1))
-    with jax.enable_x64(True):
+    with double_precision():
         parts = [jax.tree.map(np.asarray, program(*jax.tree.map(lambda c, i=i: c[i], columns))) for i in index]
     return jax.tree.map(lambda *found: np.concatenate(found)[:number], *parts)
 
