@@ -75,7 +75,8 @@ def _check(
 
     seed, most = int(rng.randint(2**31)), min(MOST * n_draws, MOST_WORK / len(weight))
     found = reweighted(posterior, log_joint, n_draws, most, seed)
-    return PosteriorCheck.of(found, _second_order(likelihood, posterior, design, target, weight, rng))
+    correction = _second_order(likelihood, posterior, design, target, weight, rng)
+    return PosteriorCheck.of(found, correction, function.converged)
 
 
 def _second_order(

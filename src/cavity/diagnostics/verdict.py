@@ -21,9 +21,10 @@ class PosteriorCheck(NamedTuple):
     sd_shift: float  # the most that it changes a standard deviation, relatively
     n_draws: int
     n_coefficients: int
+    converged: bool = True  # the fit, and the search for what is learned besides coefficients: taken as known here
 
     @classmethod
-    def of(cls, found: Reweighted, correction: float) -> "PosteriorCheck":
+    def of(cls, found: Reweighted, correction: float, converged: bool = True) -> "PosteriorCheck":
         """The largest of what draws say of each coefficient."""
         return cls(
             found.khat,
@@ -34,6 +35,7 @@ class PosteriorCheck(NamedTuple):
             float(np.max(np.abs(found.sds))),
             found.n_draws,
             len(found.means),
+            converged,
         )
 
     @property
@@ -52,6 +54,7 @@ class PosteriorCheck(NamedTuple):
             f"a mean is off by {self.mean_shift:.3g} standard deviations": self.mean_shift <= MOST_SHIFT,
             f"a standard deviation is off by {100 * self.sd_shift:.3g} %": self.sd_shift <= MOST_SHIFT,
             f"EP's evidence is off by {wrong:.2g} nats": wrong <= MOST_CORRECTION,
+            "the fit did not converge": self.converged,
         }
         return [doubt for doubt, is_good in said.items() if not is_good]
 
