@@ -303,6 +303,16 @@ def test_users_functions_in_narrow_cavities() -> None:
             assert not worst(exact, list(zip(y, mean, variance, strict=True)), 1.0, tilts), (function, total)
 
 
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_mirror_images(power: float) -> None:
+    """Labels, means and their signs turned around: at zero too, which has a sign of its own."""
+    likelihood, variance = likelihoods.Logit(), np.repeat([1e-4, 1e-2, 0.3, 1.0, 30.0], 5)
+    mean = np.tile([0.0, -0.0, 0.4, -3.0, 20.0], 5)
+    one, other = (likelihood.tilts(np.full(25, y), y * mean, variance, power) for y in (1.0, -1.0))
+    for left, right in zip(one, (other[0], -other[1], *other[2:]), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14)
+
+
 def test_rules_that_are_spread_are_exact() -> None:
     """Up to the degree that their last coefficients do not see, and two more."""
     moments = [1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 15.0, 0.0, 105.0, 0.0, 945.0]

@@ -89,14 +89,15 @@ class Logit(Likelihood):
     def near(self, y: Any, mean: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, ...]:
         """p relative to that at the mean, l′ minus that at the mean and l″, by one exponential."""
         z = y * mean
-        side = np.copysign(1.0, z) * y
+        below = z < 0
+        side = np.where(below, -y, y)
         at_mean = np.exp(-np.abs(z))
         grown = np.exp(-side * shift)
         odds = grown * at_mean
         share = 1 / (1 + odds)
         odds *= share  # what is left of one
         change = side * (odds - at_mean / (1 + at_mean))
-        ratio = share * np.where(z < 0, grown, 1.0)
+        ratio = share * np.where(below, grown, 1.0)
         ratio *= 1 + at_mean
         odds *= share
         return ratio, change, np.negative(odds, out=odds)
