@@ -59,7 +59,6 @@ def on_host(owner: Any = None, *_: Any) -> bool:
 
 def by_jax(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The value of a function that computes with JAX, as NumPy float64."""
-
     with double_precision(), np.errstate(all="ignore"):  # parts of it may have a host form
         value = function(*args, **kwargs)
         return value if is_traced(value) else to_numpy(value)  # a constant read inside a trace is traced too

@@ -4,6 +4,8 @@ import jax
 import numpy as np
 import pytest
 
+from cavity._tree import leaves, structure
+from cavity.families import Gamma, Product
 from tests.registry import FAMILIES, draws, member
 
 
@@ -24,3 +26,13 @@ def test_sum_is_the_normalised_product_of_densities(name):
         log_base = np.asarray(jax.jit(jax.vmap(q.log_base))(theta))
     difference = q.log_prob(theta) + p.log_prob(theta) - log_base - (q + p).log_prob(theta)
     np.testing.assert_allclose(difference, np.median(difference), rtol=1e-9, atol=1e-9)
+
+
+def test_parts_in_tuples_are_added_and_not_put_in_a_row():
+    one = Gamma(3.0, 2.0)
+    flat, nested = Product({"a": one, "b": one}), Product({"a": one, "b": (one, {"c": one})})
+    for q in (flat, nested):
+        for made, times in ((q + q, 2.0), (q - q, 0.0), (0.5 * q, 0.5)):
+            assert type(made) is Product
+            assert structure(made) == structure(q)
+            np.testing.assert_array_equal(leaves(made), times * np.asarray(leaves(q)))

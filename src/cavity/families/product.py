@@ -45,7 +45,7 @@ class Product(ExpFamily):
     def __getitem__(self, key: Any) -> Any:
         return self.parts[key]
 
-    # Arithmetic is that of the parts: steps of a fit are made of such sums, and the tree is not walked for them.
+    # Steps of a fit are made of such sums: the tree is not walked for a dict of families.
 
     def __add__(self, other: Self) -> Self:
         return self._part_by_part(operator.add, other)
@@ -54,15 +54,14 @@ class Product(ExpFamily):
         return self._part_by_part(operator.sub, other)
 
     def __rmul__(self, scale: Any) -> Self:
-        if type(self.parts) is not dict:
+        if not is_flat(self):
             return super().__rmul__(scale)
         return unflatten(type(self), (), [{key: scale * part for key, part in self.parts.items()}])
 
     def _part_by_part(self, function: Callable[[Any, Any], Any], other: Self) -> Self:
-        mine, theirs = self.parts, getattr(other, "parts", None)
-        if not type(mine) is type(theirs) is dict or mine.keys() != theirs.keys():
+        if not (is_flat(self) and is_flat(other) and self.parts.keys() == other.parts.keys()):
             return combined(function, self, other)
-        return unflatten(type(self), (), [{key: function(part, theirs[key]) for key, part in mine.items()}])
+        return unflatten(type(self), (), [{key: function(part, other[key]) for key, part in self.parts.items()}])
 
     def has_host_form(self) -> bool:
         return all(part.has_host_form() for part in self._leaves())
@@ -150,3 +149,8 @@ class Product(ExpFamily):
     def _sum_of_logs(self, function: Callable[..., Any], *others: Any) -> Array:
         logs = _tree.leaves(self._map(function, *others))
         return total_of_logs(namespace(*logs).stack(logs), axis=0)
+
+
+def is_flat(q: Any) -> bool:
+    """Whether a product is a plain dict of families."""
+    return isinstance(q, Product) and type(q.parts) is dict and all(map(is_family, q.parts.values()))
