@@ -27,11 +27,12 @@ ESTIMATORS = [
 ]
 FEW = (cavity.ProbitClassifier, cavity.GaussianRegressor, cavity.PoissonRegressor)
 X, LABELS = load_iris(return_X_y=True)
+NOISY = X[:, 0] + 0.3 * np.random.default_rng(1).normal(size=len(X))
 TARGETS = {
     "ProbitClassifier": LABELS,
     "LogisticClassifier": LABELS,
-    "GaussianRegressor": X[:, 0],
-    "StudentTRegressor": X[:, 0],
+    "GaussianRegressor": NOISY,
+    "StudentTRegressor": NOISY,
     "PoissonRegressor": np.round(X[:, 0]),
 }
 name_of = lambda estimator: type(estimator).__name__
@@ -123,8 +124,8 @@ def test_parameters_are_checked(options, message):
     [
         (lambda: cavity.StudentTRegressor(df="a").fit(X, X[:, 0]), "df must be a positive number or 'auto'"),
         (lambda: cavity.PoissonRegressor().fit(X, LABELS, offset="a"), "offset must be numeric"),
-        (lambda: cavity.GaussianRegressor().fit(X, X[:, 0]).summary("a"), "level must lie"),
-        (lambda: cavity.GaussianRegressor().fit(X, X[:, 0]).sample_posterior(-1), "n_samples must be a positive"),
+        (lambda: cavity.GaussianRegressor().fit(X, NOISY).summary("a"), "level must lie"),
+        (lambda: cavity.GaussianRegressor().fit(X, NOISY).sample_posterior(-1), "n_samples must be a positive"),
     ],
 )
 def test_mistakes_are_named(call, message):

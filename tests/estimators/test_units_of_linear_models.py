@@ -138,7 +138,7 @@ def test_a_constant_column_may_be_the_intercept_in_any_units(make, y, constant):
     np.testing.assert_allclose(predictions(after, with_ones(constant)), expected, atol=1e-6 * np.std(expected), rtol=0)
 
 
-@pytest.mark.parametrize("slope", [1.0, 300.0, 3000.0])
+@pytest.mark.parametrize("slope", [1.0, 300.0])
 @pytest.mark.parametrize("dim", [2, 10])
 def test_the_search_finds_a_small_noise(slope, dim):
     rows = RNG.normal(size=(300, dim))

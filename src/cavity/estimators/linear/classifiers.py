@@ -133,13 +133,16 @@ class LinearClassifier(Classifier, LinearEstimator):
         return [activations(X, state.units, function.posterior) for function in state.functions]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Posterior mean of the linear function, or of each class's: (n_samples,) or (n_samples, n_classes).
+        """Of two classes, the activation whose probability is the predictive one, which ranks rows as `predict_proba`.
 
-        Of several classes the one with the largest mean is not always the most probable, which `predict` gives: some
-        functions may be known better than others.
+        Of several, the posterior mean of each class's function, (n_samples, n_classes): the class with the largest is
+        not always the most probable, which `predict` gives, as some functions may be known better than others.
         """
-        means = [mean for mean, _ in self._activations(X)]
-        return means[0] if len(means) == 1 else np.column_stack(means)
+        marginals = self._activations(X)
+        if len(marginals) > 1:
+            return np.column_stack([mean for mean, _ in marginals])
+        below, above = (self._log_probability(y, *marginals[0]) for y in (-1.0, 1.0))
+        return self._link.activation(above - below)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the posterior predictive class probabilities: of two classes right far in the tails.

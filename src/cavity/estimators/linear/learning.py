@@ -16,7 +16,7 @@ from cavity.families import Gaussian
 from cavity.inference.result import ConvergenceWarning
 
 ROUGH, MOST_OF_IT = 1e-3, 1e-3  # tolerance of fits on most of the way, and the gain, in nats, that ends it
-NO_GAIN, MOST_LEFT = 1e-7, 0.01  # nats: what is none, and what a search that has come to its end may leave
+NO_GAIN, MOST_LEFT = 1e-12, 0.01  # nats: what is none, and what a search that has come to its end may leave
 ROUGHLY = 0.03  # tolerance of fits where variances move at each
 MOST_ROUNDS, NEARLY_STILL = 20, 0.03  # of sites and variances in turn, and the step of a logarithm that ends them
 SLOWEST, LONGEST = 0.8, 2.0  # factor of steps that is believed, and the longest of them
@@ -27,7 +27,7 @@ NOT_FOUND = (
     "do not converge. Give prior_variance, or the noise, a number; or raise max_sweeps."
 )
 EXACT = (
-    "The target is fitted to five digits or more, with so little noise that it is not looked for: what is told of "
+    "The target is fitted to three digits or more, with so little noise that it is not looked for: what is told of "
     "noise and coefficients is too wide. Give the noise a number if it is known."
 )
 

@@ -123,7 +123,7 @@ class StudentTRegressor(LinearRegressor):
     df: Any = parameter(
         'float or "auto"',
         "Degrees of freedom; the smaller, the heavier the tails. The noise has a variance only above 2. "
-        '"auto" learns them by the evidence and a Gamma(2, 0.1) prior.',
+        '"auto" learns them by the evidence and a Gamma(2, 0.02) prior.',
         constraints.positive_or_auto,
         default="auto",
     )
