@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import cavity
+from cavity.estimators.linear.predictive import activations
 from tests.statistical.sources import dataset
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -122,3 +123,36 @@ def test_classifiers(make, peer):
 @pytest.mark.parametrize("make", [cavity.GaussianRegressor, cavity.StudentTRegressor])
 def test_regressors(make):
     check({name: compared(make, Ridge, name) for name in OF_NUMBERS})
+
+
+def in_other_units(name, features):
+    """Columns scaled by powers of ten and shifted by thousands of standard deviations."""
+    if name == "made":  # whose columns are in such units already: back to ordinary ones
+        return features / UNITS * 7 + 3
+    rng, sd = np.random.default_rng(1), features.std(0)
+    scale, shift = 10.0 ** rng.integers(-3, 4, features.shape[1]), 1e3 * rng.integers(-2, 3, features.shape[1])
+    return scale * (features + shift * np.where(sd > 0, sd, 1.0))
+
+
+def farthest(one, rows, two, other_rows, scale=1.0, shift=0.0):
+    """The most that two models differ in the mean of a function at a row, in its standard deviations."""
+    marginals = lambda model, at: [activations(at, model._state.units, f.posterior) for f in model._state.functions]
+    pairs = zip(marginals(one, rows), marginals(two, other_rows), strict=True)
+    return max(np.max(np.abs((m - shift) / scale - mean) / np.sqrt(v)) for (mean, v), (m, _) in pairs)
+
+
+@pytest.mark.parametrize("make", [cavity.ProbitClassifier, cavity.LogisticClassifier])
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_units_of_columns_do_not_matter(name, make):
+    features, y = classes(name)
+    other = in_other_units(name, features)
+    assert farthest(make().fit(features, y), features, make().fit(other, y), other) < 1e-6
+
+
+@pytest.mark.parametrize("make", [cavity.GaussianRegressor, cavity.StudentTRegressor])
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_units_of_columns_and_target_do_not_matter(name, make):
+    features, y = numbers(name)
+    other, model = in_other_units(name, features), make().fit(features, y)
+    assert farthest(model, features, make().fit(other, y), other) < 1e-6
+    assert farthest(model, features, make().fit(features, 1e3 * y + 1e6), features, 1e3, 1e6) < 1e-6

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cavity._warnings import warn
-from cavity.estimators.linear.task import Fitted, Hyper, Seen, Task
+from cavity.estimators.linear.task import Evidence, Fitted, Hyper, Task
 from cavity.factors import GLM
 from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
@@ -28,7 +28,7 @@ class ByEngine:
         self.last, self.seen = self.at(hyper, {"tol": tol, "evidence": False}), None
         return self.last.posterior
 
-    def look(self, hyper: Hyper, tol: float) -> Seen:
+    def look(self, hyper: Hyper, tol: float) -> Evidence:
         """The evidence, and its gradient in the logarithms of all that is free."""
         try:
             result = self.at(hyper, {"keep_data": True, "tol": tol})
@@ -36,11 +36,11 @@ class ByEngine:
             if self.last is None:
                 raise
             nothing = np.full(len(hyper.variance), np.nan)
-            return Seen(-np.inf, nothing, np.full(int(np.sum(self.task.free.noise)), np.nan), False, nothing)
+            return Evidence(-np.inf, nothing, np.full(int(np.sum(self.task.free.noise)), np.nan), False, nothing)
         by_variance, by_noise = self.gradient(hyper, result)
         self.last, self.seen = result.without_data(), (hyper, tol)
         determined = self.task.prior.determined(result.posterior, hyper.variance)
-        return Seen(result.log_evidence, by_variance, by_noise, result.converged, determined)
+        return Evidence(result.log_evidence, by_variance, by_noise, result.converged, determined)
 
     def fit(self, hyper: Hyper) -> Fitted:
         """The fit that is kept, which speaks for itself."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.estimators.linear.affine import Affine
-from cavity.estimators.linear.task import Fitted, Hyper, Seen, Task
+from cavity.estimators.linear.task import Evidence, Fitted, Hyper, Task
 from cavity.families import Gaussian
 from cavity.inference.result import History, Sweep
 from cavity.inference.source import Arrays, chunks
@@ -101,14 +101,14 @@ class Conjugate:
         told = self.sums.weight * (LOG_2_PI + np.log(noise)) + rest / noise
         return float(0.5 * (volumes - told - moved @ before.precision @ moved))
 
-    def look(self, hyper: Hyper, tol: float) -> Seen:
+    def look(self, hyper: Hyper, tol: float) -> Evidence:
         """The evidence, and its gradient in the logarithms of all that is free."""
         posterior, rest = self.at(hyper)
         expected = rest + float(np.vdot(self.sums.gram, posterior.covariance))
         by_noise = np.array([0.5 * (expected / hyper.noise[0] - self.sums.weight)])[self.task.free.noise]
         by_variance = self.task.prior.by_log_variance(posterior, hyper.variance)
         determined = self.task.prior.determined(posterior, hyper.variance)
-        return Seen(self.log_evidence(hyper, posterior, rest), by_variance, by_noise, True, determined)
+        return Evidence(self.log_evidence(hyper, posterior, rest), by_variance, by_noise, True, determined)
 
     def fit(self, hyper: Hyper) -> Fitted:
         """The posterior, exact."""

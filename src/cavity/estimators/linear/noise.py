@@ -1,6 +1,6 @@
 """What likelihoods have besides coefficients: a noise, and the shape of its tails. They are given, or learned.
 
-All are positive, and looked for in the logarithm. A likelihood that has none is an `Outright`.
+All are positive, and looked for in the logarithm. One that has none is `outright`.
 """
 
 from collections.abc import Callable

@@ -53,7 +53,7 @@ class Task:
         return prior if self.earlier is None else prior + self.earlier.added
 
 
-class Seen(NamedTuple):
+class Evidence(NamedTuple):
     """The evidence at some hyper-parameters, its gradient in their logarithms, and whether it is to be trusted.
 
     `determined` is how many coefficients of each group the data determine, rather than the prior.
@@ -81,6 +81,6 @@ class Fits(Protocol):
 
     def posterior(self, hyper: Hyper, tol: float) -> Gaussian: ...
 
-    def look(self, hyper: Hyper, tol: float) -> Seen: ...
+    def look(self, hyper: Hyper, tol: float) -> Evidence: ...
 
     def fit(self, hyper: Hyper) -> Fitted: ...
