@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.quadrature.kernel import Kernel, Near, Rows, take, weighted_sum
+from cavity.quadrature.kernel import BLOCK, Kernel, Near, Rows, take, weighted_sum
 from cavity.quadrature.tilted import Tilt
 
 # nodes, and how rough a row they are tried on
@@ -37,13 +37,18 @@ DIFFERENCE = 3e-5  # the narrowest cavity for which values of l still say what i
 class Rule(NamedTuple):
     nodes: np.ndarray  # (node, 1), in order and symmetric
     weights: np.ndarray
-    last: np.ndarray  # (2, node): functionals that read the two last coefficients
+    reads: np.ndarray  # (3, node): the weights, and functionals that read the two last coefficients
     tolerance: float  # how small these must be,
     strict: float  # and where less is known of the kernel
 
     def at_mean(self, terms: np.ndarray) -> np.ndarray:
         """Of terms at the nodes, those at the cavity's mean."""
         return terms[len(self.weights) // 2]
+
+    def expected(self, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Expectations of terms at the nodes, and the squared size of their last coefficients."""
+        expected, *last = weighted_sum(self.reads, terms)
+        return expected, last[0] ** 2 + last[1] ** 2
 
 
 Here = tuple[np.ndarray, ...]  # l, l′ and l″ at the cavity's mean
@@ -59,9 +64,12 @@ class Finder:
 
     def try_on(self, rule: Rule, which: np.ndarray, here: Here | None) -> None:
         """A rule for some rows, in blocks."""
-        some = self.rows.take(which)
+        some, n_rows = self.rows.take(which), len(self.good)
+        if which.size == n_rows and n_rows * len(rule.weights) <= BLOCK:  # the usual case: nothing is copied
+            self.found, self.good, self.value = tilts_of(rule, self.kernel, some, here, self.power)
+            return
         for block in some.blocks(len(rule.weights)):
-            index = block if which.size == len(self.good) else which[block]
+            index = block if which.size == n_rows else which[block]
             part = Rows(take(some.y, block), some.mean[block], some.scale[block])
             at = None if here is None else take(here, block)
             tilt, self.good[index], self.value[index] = tilts_of(rule, self.kernel, part, at, self.power)
@@ -90,16 +98,16 @@ def tilts(kernel: Kernel, rows: Rows, power: float) -> tuple[Tilt, np.ndarray]:
 def by_ladder(finder: Finder, rest: np.ndarray) -> None:
     """Gauss rules of more and more nodes, tried on rows that are smooth enough for them."""
     some, kernel = finder.rows.take(rest), finder.kernel
-    here = tuple(part + np.zeros(len(rest)) for part in kernel.derivatives(some.y, some.mean))
+    here = tuple(np.broadcast_to(part, len(rest)) for part in kernel.derivatives(some.y, some.mean))
     rough = roughness(kernel, some, here, finder.power)
     todo = np.arange(len(rest))
     for n_nodes, most in LADDER:
         if kernel.length is None and n_nodes < LEAST_NODES:
             continue
-        which = todo[rough[todo] <= most]
+        which = todo[rough[todo] <= most] if len(todo) < len(rest) else np.flatnonzero(rough <= most)
         if which.size:
             finder.try_on(RULES[n_nodes], rest[which], take(here, which) if which.size < len(rest) else here)
-            todo = todo[~finder.good[rest[todo]]]
+            todo = todo[:0] if np.all(finder.good) else todo[~finder.good[rest[todo]]]
         if not todo.size:
             break
 
@@ -126,17 +134,17 @@ def tilts_of(
     else:
         found = by_derivatives(rule, kernel, rows, here, power)
     known, log_mean, total, ratio, change, curve, here = found
-    curve = ratio * curve
-    expected = weighted_sum(rule.weights, curve)
+    curve, variance = ratio * curve, rows.scale**2
+    expected, last = rule.expected(curve)
     size = np.abs(expected) if kernel.log_concave else weighted_sum(rule.weights, np.abs(curve))
-    last = np.hypot(*weighted_sum(rule.last, curve))
     tolerance = rule.strict if kernel.length is None else rule.tolerance
-    good = known & (last <= tolerance * (size + FLOOR / rows.scale**2))
+    good = known & (last <= (tolerance * (size + FLOOR / variance)) ** 2)
     weighted = ratio * change
     first, curvature = weighted_sum(rule.weights, weighted) / total, expected / total
     if power:
-        curvature += power * (weighted_sum(rule.weights, weighted * change) / total - first**2)
-    return Tilt(log_mean, here[1] + first, curvature, 1 + power * rows.scale**2 * curvature), good, here[0]
+        weighted *= change
+        curvature += power * (weighted_sum(rule.weights, weighted) / total - first**2)
+    return Tilt(log_mean, here[1] + first, curvature, 1 + power * variance * curvature), good, here[0]
 
 
 def by_ratio(rule: Rule, near: Near, rows: Rows, here: Here, power: float) -> tuple[Any, ...]:
@@ -156,7 +164,7 @@ def by_derivatives(rule: Rule, kernel: Kernel, rows: Rows, here: Here | None, po
     known = True if kernel.length is not None else by_parts(rule, here[0], rise, rows.scale, power)[1]
     if power == 0:
         one = np.ones_like(rise)
-        return known, here[0] + weighted_sum(rule.weights, rise), one[0], one, slope - here[1], curve, here
+        return known, here[0] + weighted_sum(rule.weights, rise), 1.0, one, slope - here[1], curve, here
     excess = weighted_sum(rule.weights, np.expm1(power * rise))
     log_mean = here[0] + np.log1p(excess) / power
     return known, log_mean, 1 + excess, np.exp(power * rise), slope - here[1], curve, here
@@ -175,7 +183,7 @@ def by_parts(
         second = second - first**2
     log_mean = value + (np.log1p(excess) / power if power else excess)
     size = divisor * FLOOR + np.abs(second)
-    good = np.hypot(*weighted_sum(rule.last, grown)) <= rule.strict * size
+    good = rule.expected(grown)[1] <= (rule.strict * size) ** 2
     tilt = Tilt(log_mean, first / (divisor * scale), second / (divisor * scale**2), 1 + power * second / divisor)
     return tilt, good
 
@@ -191,14 +199,15 @@ def gauss_hermite(n_nodes: int) -> Rule:
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     weights = weights / weights.sum()
     tolerance = TOLERANCE if n_nodes > 3 else OF_THREE
-    return Rule(nodes[:, None], weights, (weights * polynomials(nodes))[-2:], tolerance, STRICT)
+    functionals = weights * polynomials(nodes)
+    return Rule(nodes[:, None], weights, functionals[[0, -2, -1]], tolerance, STRICT)
 
 
 def spread(positive: Sequence[float], strict: float) -> Rule:
     """The rule of a standard normal with these nodes, their mirror images and zero."""
     nodes = np.array([*(-t for t in reversed(positive)), 0.0, *positive])
     coefficients = np.linalg.inv(polynomials(nodes).T)  # of the polynomial through values at the nodes
-    return Rule(nodes[:, None], coefficients[0], coefficients[-2:], strict, strict)
+    return Rule(nodes[:, None], coefficients[0], coefficients[[0, -2, -1]], strict, strict)
 
 
 def polynomials(nodes: np.ndarray) -> np.ndarray:

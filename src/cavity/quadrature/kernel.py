@@ -7,7 +7,7 @@ import numpy as np
 
 Derivatives = Callable[[Any, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 Near = Callable[[Any, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
-BLOCK = 2**14  # numbers of an array that is worked on at once: it stays in the processor's cache
+BLOCK = 2**16  # numbers of an array that is worked on at once: it stays in the processor's cache
 
 
 class Kernel(NamedTuple):

@@ -37,23 +37,30 @@ def tilts(
     array([0.5, 0.5])
     """
     mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
-    usable = np.isfinite(mean) & np.isfinite(variance) & (variance >= 0)
-    todo = np.flatnonzero(usable)
-    found = Tilt(*(np.full(len(mean), np.nan) for _ in Tilt._fields))
-    scale = np.sqrt(np.maximum(variance, SMALLEST, where=usable, out=np.ones(len(mean))))
-    rows = Rows(y, mean, scale)
     with np.errstate(all="ignore"):
+        usable = np.isfinite(mean) & np.isfinite(variance) & (variance >= 0)
+        todo = np.flatnonzero(usable)
+        if todo.size < len(mean):
+            variance = np.where(usable, variance, 1.0)
+        rows, found = Rows(y, mean, np.sqrt(np.maximum(variance, SMALLEST))), None
         for rule in (hermite.tilts, trapezoid.tilts):
             if todo.size:
                 part, good = rule(kernel, rows.take(todo), power)
                 if todo.size == len(mean) and np.all(good):
                     return part
+                found = nothing(len(mean)) if found is None else found
                 write(found, todo, part, good)
                 todo = todo[~good]
+    found = nothing(len(mean)) if found is None else found
     if todo.size and last_resort is not None:
         part = last_resort(take(y, todo), mean[todo], variance[todo])
         write(found, todo, part, np.ones(len(todo), bool))
     return found
+
+
+def nothing(n_rows: int) -> Tilt:
+    """The tilts of rows that have none."""
+    return Tilt(*(np.full(n_rows, np.nan) for _ in Tilt._fields))
 
 
 def write(found: Tilt, rows: np.ndarray, part: Tilt, good: np.ndarray) -> None:

@@ -75,7 +75,9 @@ class Poisson(Likelihood):
         ratio -= grown
         if power != 1:
             ratio *= power
-        return np.exp(ratio, out=ratio), -grown, -rate - grown
+        np.exp(ratio, out=ratio)
+        np.negative(grown, out=grown)
+        return ratio, grown, grown - rate
 
     def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
         if power != 0:

@@ -10,6 +10,8 @@ from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
 from cavity.quadrature import Kernel, Tilt
 from cavity.special import hazard, hazard_excess, host, log_ndtr, log_sigmoid, truncated_variance
 
+LARGEST_ODDS = 300.0  # their logarithm: beyond, p is proportional to them to all digits
+
 
 @pytree
 class Probit(Likelihood):
@@ -88,19 +90,21 @@ class Logit(Likelihood):
 
     def near(self, y: Any, mean: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, ...]:
         """p relative to that at the mean, l′ minus that at the mean and l″, by one exponential."""
-        z = y * mean
-        below = z < 0
-        side = np.where(below, -y, y)
-        at_mean = np.exp(-np.abs(z))
-        grown = np.exp(-side * shift)
-        odds = grown * at_mean
-        share = 1 / (1 + odds)
-        odds *= share  # what is left of one
-        change = side * (odds - at_mean / (1 + at_mean))
-        ratio = share * np.where(below, grown, 1.0)
-        ratio *= 1 + at_mean
-        odds *= share
-        return ratio, change, np.negative(odds, out=odds)
+        at_mean = np.exp(np.minimum(-y * mean, LARGEST_ODDS))  # odds against y
+        total = 1 + at_mean
+        odds = y * shift
+        np.negative(odds, out=odds)
+        np.exp(odds, out=odds)
+        odds *= at_mean
+        ratio = 1 + odds
+        np.divide(1.0, ratio, out=ratio)  # p
+        odds *= ratio  # what is left of one
+        curve = odds * ratio
+        np.negative(curve, out=curve)
+        ratio *= total
+        odds -= at_mean / total
+        odds *= y
+        return ratio, odds, curve
 
     def check(self, y: Any) -> np.ndarray:
         return check_signs(y)
