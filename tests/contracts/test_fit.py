@@ -244,8 +244,8 @@ def test_a_product_prior_may_be_given_as_a_dict():
 def test_a_fit_can_begin_where_another_ended(algorithm):
     wide = cavity.Gaussian.isotropic(2, 1.1)
     first = probit(algorithm)
-    again = cavity.fit(cavity.factors.probit(), wide, (X, Y), algorithm, start=first)
-    afresh = cavity.fit(cavity.factors.probit(), wide, (X, Y), algorithm)
+    again = cavity.fit(cavity.factors.probit(), wide, (X, Y), algorithm, start=first, tol=1e-9)
+    afresh = cavity.fit(cavity.factors.probit(), wide, (X, Y), algorithm, tol=1e-9)
     assert again.converged
     assert again.n_sweeps < afresh.n_sweeps
     assert abs(afresh.posterior.kl(again.posterior)) < 1e-9

@@ -9,7 +9,7 @@ import pytest
 import cavity
 from cavity import _tree as tree
 from cavity.families import DiagonalGaussian, Dirichlet, Gamma, Gaussian, Product
-from cavity.inference import acceleration
+from cavity.inference import acceleration, control
 from cavity.inference.acceleration import DEPTH, proposed, shortest, with_sweep
 from cavity.inference.measure import inner_products
 from tests.registry import assert_trees_close, spd
@@ -123,3 +123,14 @@ def test_a_combination_that_goes_astray_is_taken_back(overlapping, monkeypatch):
     plain = cavity.fit(cavity.factors.gaussian_mixture(), prior, x, cavity.aep(), tol=1e-6)
     assert wrong.converged
     assert wrong.posterior.distance(plain.posterior) < 1e-4
+
+
+def test_the_next_change_is_foreseen_where_changes_fall_quickly():
+    foreseen = lambda *changes, before=1.0: control.next_change(control.Control(changes=changes, pace=before))
+    assert foreseen(1.0, 0.05, 0.001) == pytest.approx(2e-5)
+    assert foreseen(0.5, 0.04, 0.02) == 0.02  # half is left: no quick fall
+    assert foreseen(0.05, 0.001) == 0.001  # one ratio says nothing,
+    assert foreseen(0.001, before=0.01) == pytest.approx(1e-5)  # but with what was known before
+    assert foreseen(0.05, 0.001, before=0.01) == pytest.approx(2e-5)
+    assert foreseen(100.0, 9.0, 0.5) == 0.5  # too far from the end
+    assert foreseen() == float("inf")

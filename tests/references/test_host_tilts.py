@@ -313,6 +313,16 @@ def test_mirror_images(power: float) -> None:
         np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14)
 
 
+def test_rules_that_fail_for_some_of_all_rows() -> None:
+    """Where each row may take the rule of fewest nodes and some need more: as each row by itself."""
+    likelihood, rng = likelihoods.Logit(), np.random.default_rng(2)
+    y, mean, variance = rng.choice([-1.0, 1.0], 600), 3 * rng.normal(size=600), 10 ** rng.uniform(-6, -1, 600)
+    together = likelihood.tilts(y, mean, variance, 1.0)
+    each = [likelihood.tilts(y[i : i + 1], mean[i : i + 1], variance[i : i + 1], 1.0) for i in range(600)]
+    for whole, parts in zip(together, zip(*each, strict=True), strict=True):
+        np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
 def test_rules_that_are_spread_are_exact() -> None:
     """Up to the degree that their last coefficients do not see, and two more."""
     moments = [1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 15.0, 0.0, 105.0, 0.0, 945.0]

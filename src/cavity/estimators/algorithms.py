@@ -14,6 +14,7 @@ GROUPS = 10  # of dsep and daep by name; an algorithm object says more
 SITES_THAT_FIT = 1_000_000_000  # bytes
 FEWEST, MOST = 4, 20  # batches in a sweep of EP: nearly as few sweeps as one datum at a time, by matrix products
 FEWEST_ROWS = 250  # in a batch: fewer take as long
+SHARE, ROWS_FOR_COLUMN = 20, 10  # rows for one of those that say where all begin, and how many of these at least
 FREE = 2e9  # multiplications that nobody notices
 WORK_FOR_EP = 100_000  # rows × components × features³ of a mixture: beyond, one shared site is many times quicker
 BATCHES = 10  # in a sweep of EP for a mixture
@@ -56,15 +57,23 @@ def listed(names: tuple[str, ...]) -> str:
 def choose(algorithm: Any, design: Any, batch_size: int | None) -> list[Algorithm]:
     """Algorithms for a linear model, the next ones for where those before do not converge.
 
-    "auto" is EP while its two numbers per row fit, or rows are not many enough to share a site, by few rows at a time
-    where many do not do; averaged EP beyond.
+    "auto" is EP while its two numbers per row fit, or rows are not many enough to share a site: by all rows at once
+    where some of them tell where to begin, by few at a time where many do not do. It is averaged EP beyond.
     """
     n_rows, n_features = design.shape
     own = 16 * n_rows <= SITES_THAT_FIT or n_rows < ROWS_TO_SHARE * n_features
     auto = "ep" if own else for_many_rows(batch_size)
     first = pick(algorithm, FOR_ANY, auto, Steps(n_rows, rows_at_once(design), 1), batch_size)
-    by_few = isinstance(algorithm, str) and algorithm == "auto" and own and batch_size is None
-    return [first, named.ep(-(-n_rows // MOST))] if by_few else [first]
+    if not (isinstance(algorithm, str) and algorithm == "auto" and own and batch_size is None):
+        return [first]
+    at_once = [named.parallel_ep()] if enough_for_some(design) else []
+    return [*at_once, first, named.ep(-(-n_rows // MOST))]
+
+
+def enough_for_some(design: Any) -> bool:
+    """Whether there are so many rows that a small share of them says where all begin."""
+    n_rows, n_features = design.shape
+    return n_rows >= SHARE * max(FEWEST_ROWS, ROWS_FOR_COLUMN * n_features)
 
 
 def choose_for_mixture(algorithm: Any, shape: tuple[int, int], n_components: int, batch_size: int | None) -> Algorithm:

@@ -11,6 +11,8 @@ from cavity.inference.source import Arrays, chunks
 
 NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
 FARTHEST = 1e100  # scales from the centre: what is farther away is as good as there, where squares are still numbers
+LARGEST = 1e100  # numbers up to it, and their inverses, have squares
+NUMBERS = 2**17  # of a matrix that are looked at together
 ROUNDING = 4 * np.finfo(float).eps  # of a column's mean: a standard deviation below it is none
 
 
@@ -73,7 +75,8 @@ class Moments:
             return nothing
         if sparse.issparse(X):
             return of_sparse(sparse.csr_array(X), w)
-        return reduce(cls.merge, (of_chunk(*part) for part in chunks(Arrays.of((X, w)))), nothing)
+        size = max(NUMBERS // max(X.shape[1], 1), 1)
+        return reduce(cls.merge, (of_chunk(*part) for part in chunks(Arrays.of((X, w)), size)), nothing)
 
     def merge(self, other: "Moments") -> "Moments":
         """Of both together: Chan, Golub and LeVeque (1983)."""
@@ -104,12 +107,16 @@ class Moments:
 def of_chunk(X: np.ndarray, weight: np.ndarray) -> Moments:
     """Of a few dense rows that weigh something."""
     total, origin = float(weight.sum()), X[0] / 2
-    halves = X / 2 - origin
-    farthest = np.max(np.abs(halves), axis=0)
-    unit = np.where(farthest > 0, farthest, 1.0)  # squares are of numbers up to one
-    parts, share = halves / unit, (weight / total)[:, None]
-    middle = np.sum(share * parts, axis=0)
-    spread = np.sqrt(np.sum(share * (parts - middle) ** 2, axis=0))
+    halves, share = X / 2, weight / total
+    halves -= origin
+    farthest = np.maximum(halves.max(axis=0), -halves.min(axis=0))
+    has_square = (farthest == 0) | ((farthest > 1 / LARGEST) & (farthest < LARGEST))
+    unit = np.where(has_square, 1.0, farthest)
+    if not np.all(has_square):
+        halves /= unit
+    middle = share @ halves
+    halves -= middle
+    spread = np.sqrt(share @ np.square(halves, out=halves))
     return Moments(total, origin, unit * middle, unit * spread)
 
 

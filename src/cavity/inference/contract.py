@@ -151,6 +151,7 @@ class Found(NamedTuple):
     safe: Any  # whether adding any share of it leaves a proper q proper
     change: Any = None  # λ̂ − λ of each row, for rows with sites of their own
     beside: Any = None  # what a factor wants to keep with each row, and to find there at the next visit
+    value: Any = None  # Σ w {ℓ_α(c) + (A(c) − A(q))/α} with own sites as they were, where `Setting.values` asks
 
 
 class Terms(NamedTuple):
@@ -187,6 +188,7 @@ class Setting(NamedTuple):
     power: float
     seed: int = 0
     sweep: int = 0  # counted from one; zero for questions between sweeps
+    values: bool = False  # whether `Found.value` is wanted, from factors that can tell it on the way
 
 
 @runtime_checkable

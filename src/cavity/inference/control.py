@@ -6,6 +6,7 @@ depends on nothing else, and a fit that goes on where another stopped decides th
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 
 SMALLEST_SHARE = 2.0**-10
 SLOW = 0.7  # a change that keeps more than this share of the last one is falling slowly
@@ -13,6 +14,8 @@ LONGEST_PATIENCE = 8  # sweeps
 ROUNDING, STALLED = 1e-7, 10  # a change below this that does not fall in so many sweeps is rounding
 WORTH = 0.3  # a change that keeps less than this share of the last one is falling fast enough
 NEAR, LONGEST_WAIT = 1.0, 64  # a change, in standard deviations, from which on sweeps are combined
+NEARLY = 0.1  # standard deviations: from a smaller change the next one is foreseen
+QUICK = 0.1  # changes that keep less than this share of the last one, twice, say how large the next would be
 RUNAWAY = 2.0  # one that grows by more than this is not falling at all, whichever way it points
 
 
@@ -39,6 +42,7 @@ class Control:
     falling: int = 0  # changes that fell in a row
     in_a_row: int = 2  # changes that must fall before q is moved ahead
     changes: tuple[float, ...] = ()  # of the last sweeps, newest last
+    pace: float = 1.0  # share of its change that a sweep kept before the prior was another
 
     @property
     def last_two(self) -> tuple[float, float]:
@@ -97,6 +101,18 @@ def waiting_longer(control: Control) -> Control:
     """
     in_a_row = min((2 if control.ahead else 1) * control.in_a_row, LONGEST_WAIT)
     return replace(control, in_a_row=in_a_row, leapt=False, ahead=False, falling=0)
+
+
+def next_change(control: Control) -> float:
+    """How far another sweep would move q: no farther than the last one where changes do not fall quickly."""
+    _, now = control.last_two
+    return now * pace(control) if now < NEARLY else now
+
+
+def pace(control: Control) -> float:
+    """The share of its change that a sweep keeps: one, unless the last two kept little of theirs."""
+    shares = [control.pace, *(now / max(before, 1e-300) for before, now in pairwise(control.changes[-3:]))]
+    return shares[-1] if max(shares[-2:]) < QUICK else 1.0
 
 
 def is_rounding(control: Control) -> bool:

@@ -43,7 +43,7 @@ class Loop:
     def __init__(self, walk: Walk, algorithm: Algorithm, limits: Limits, progress: Progress) -> None:
         self.walk, self.algorithm, self.limits, self.progress = walk, algorithm, limits, progress
         self.sweeps: list[Sweep] = []
-        self.last_evidence: Evidence | None = None
+        self.told: Evidence | None = None  # log Z, where the last sweep summed it on the way
         self.begun = time.perf_counter()
 
     # -- sweeping ------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Loop:
         Progress is what it was until the sweep has come to its end.
         """
         last = self.prepared() if self.progress.control.changes else self.progress
-        course = Course(self.algorithm, self.limits.seed, last.n_sweeps + 1, last.control.share)
+        course = self.course(last)
         with np.errstate(all="ignore"):  # what is not a number is seen to by the guards
             made = sweep(self.walk, last.state, course)
             moved = measure(last.reference, last.before, last.state.q, made.state.q)
@@ -96,12 +96,30 @@ class Loop:
         if made.is_a_map:
             past = acceleration.with_sweep(past, made.state.sites, made.state.q - last.state.q)
         self.progress = last._replace(
-            state=made.state, control=now, before=last.state.q, past=past, n_sweeps=course.number
+            state=made.state, control=now, before=last.state.q, past=past, n_sweeps=course.number, near=None
         )
+        self.told = self.told_on_the_way(last, made, change)
         sign(made.state, course.number)
         if course.number == 1 and self.walk.slots.nowhere:
             self.progress = self.progress._replace(first_pass=self.evidence_of_first_pass(made))
         return self.record(made, change, moved.entropy)
+
+    def course(self, last: Progress) -> Course:
+        """How the next sweep is made. One that may be the last also sums what the evidence is made of."""
+        _, change = last.control.last_two
+        values = bool(self.limits.evidence) and last.near is None and not 1 < change < np.inf
+        return Course(
+            self.algorithm, self.limits.seed, last.n_sweeps + 1, last.control.share, values=values, near=last.near
+        )
+
+    def told_on_the_way(self, last: Progress, made: Swept, change: float) -> Evidence | None:
+        """log Z of the state before a sweep that hardly moved it: off by about the square of the change, in nats."""
+        info, q = made.info, last.state.q
+        if not (np.isfinite(info.value) and change**2 < self.limits.tol) or info.skipped:
+            return None
+        reads = reads_of(q)
+        rise = float(reads.log_partition(q)) - float(reads.log_partition(last.state.prior))
+        return Evidence(rise + info.value)
 
     def record(self, made: Swept, change: float, entropy: float) -> Sweep:
         evidence = self.evidence().value if self.limits.evidence == "history" else float("nan")
@@ -155,7 +173,8 @@ class Loop:
             return False
         self.progress = self.progress._replace(reference=self.progress.state.q, control=replace(now, travelled=0.0))
         one_pass = self.walk.slots.nowhere and self.limits.max_sweeps == 1
-        return sweep.change < self.limits.tol or one_pass or (self.algorithm.settles and control.is_rounding(now))
+        left = control.next_change(now) if self.walk.slots.own and self.algorithm.settles else sweep.change
+        return left < self.limits.tol or one_pass or (self.algorithm.settles and control.is_rounding(now))
 
     # -- what the user gets --------------------------------------------------------------------------------------
 
@@ -176,6 +195,8 @@ class Loop:
         """log Z as it stands; for K = 0 that of the first pass."""
         if self.walk.slots.nowhere:
             return Evidence(self.progress.first_pass)
+        if self.told is not None:
+            return self.told
         with np.errstate(all="ignore"):
             return log_evidence(self.walk, self.progress.state, self.algorithm.power, self.limits.seed)
 

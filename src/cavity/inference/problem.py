@@ -60,6 +60,16 @@ class Problem(NamedTuple):
         """The weight of every row."""
         return np.ones(self.n_rows) if self.weight is None else np.concatenate(self.weight)
 
+    def with_model(self, factor: Any, prior: Any, algorithm: Any) -> "Problem":
+        """The same rows, which need not be checked again, under another factor of the kind and another prior."""
+        if self.lift is not None:  # rows are in coordinates that the prior chose
+            prior_of_rows, data, lift = factor.simplify(prior, self.given[1])
+            problem = self._replace(source=Arrays.split(data, [part.n_rows for part in self.source.parts]), lift=lift)
+        else:
+            prior_of_rows, data, problem = prior, self.given[1], self
+        sums = factor.sums(prior_of_rows, data, algorithm) or derived(factor, prior_of_rows)
+        return problem._replace(factor=factor, prior=prior_of_rows, sums=sums, given=(prior, self.given[1]))
+
     def with_groups(self, labels: np.ndarray, n_sites: int) -> "Problem":
         """This fit with shared slots for other groups of rows."""
         sizes = [part.n_rows for part in self.source.parts]

@@ -73,11 +73,12 @@ class Progress(NamedTuple):
     plain: State | None = None  # the state before q was moved ahead, until the next sweep shows that it was well done
     n_sweeps: int = 0
     first_pass: float = float("nan")  # log Z with the sites as they were included in the first pass: ADF's evidence
+    near: Family | None = None  # what rows see in the next sweep in place of q: marginals are read there, no more
 
     @classmethod
-    def at(cls, state: State) -> "Progress":
-        """Before the first sweep."""
-        return cls(state, Control(), state.q, state.q)
+    def at(cls, state: State, near: Family | None = None) -> "Progress":
+        """Before the first sweep, in which rows may see a q that is near the end."""
+        return cls(state, Control(), state.q if near is None else near, state.q, near=near)
 
     def bare(self) -> "Progress":
         """Without what members of the family keep of themselves once it was asked for: means, covariances."""
@@ -88,6 +89,7 @@ class Progress(NamedTuple):
             before=copied(self.before),
             past=copied(self.past),
             plain=copied(self.plain),
+            near=copied(self.near),
         )
 
     def standing_at(self, state: State) -> "Progress":

@@ -11,12 +11,17 @@ import numpy as np
 from cavity import _tree as tree
 from cavity.families.base import are_alike, describe
 from cavity.inference.contract import Factor, Family, Sites
+from cavity.inference.control import Control, pace
 from cavity.inference.measure import reads_of
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem
 from cavity.inference.result import Progress, Result
+from cavity.inference.sweep import is_one_batch
 from cavity.inference.update import State
 from cavity.inference.walk import Walk
+
+NEARBY = 0.1  # standard deviations that another prior moves q, and sweeps fall as quickly as before
+DIGITS = 100.0  # times as large a prior may be as q, and two digits of q are lost
 
 
 class Origin(NamedTuple):
@@ -55,6 +60,9 @@ def same_algorithm(one: Algorithm, other: Algorithm) -> bool:
 def begun_at(walk: Walk, algorithm: Algorithm, state: State, start: Any, seed: int) -> Progress:
     """Where the user wants the fit to begin: at a result, or at a member of the prior's family."""
     if not isinstance(start, Result):
+        check_start(walk, start)
+        if is_near_only(walk, algorithm, state):
+            return Progress.at(state, near=start)
         return Progress.at(begun_with(walk, state, start))
     if start.progress is None:
         raise ValueError(
@@ -106,19 +114,51 @@ def at_sites(walk: Walk, state: State, sites: Sites) -> State | None:
     return there if bool(reads_of(there.q).is_proper(there.q)) else None
 
 
-def begun_with(walk: Walk, state: State, q: Family) -> State:
-    """Equal sites that make up q: a place to begin where the prior is a trap, as for alike parts of a mixture."""
-    problem, slots = walk.problem, walk.slots
-    if slots.nowhere:
+def with_prior(walk: Walk, progress: Progress) -> Progress:
+    """Progress of this very problem but for its prior: the sites stay, and q is made up of them and the new prior.
+
+    What they add up to is q without the old prior, unless that drowned it.
+    """
+    state, prior = progress.state, walk.problem.prior
+    moved = state._replace(q=prior + (state.q - state.prior), prior=prior)
+    if walk.problem.lift is not None or drowned(state.prior, moved.q):
+        moved = walk.at(moved, state.sites)
+    if not bool(reads_of(moved.q).is_proper(moved.q)):
+        return Progress.at(moved._replace(q=prior, sites=tree.map(np.zeros_like, state.sites)))
+    near = float(reads_of(moved.q).distance(moved.q, state.q)) < NEARBY
+    now = Control(pace=pace(progress.control) if near else 1.0)
+    return Progress.at(moved)._replace(n_sweeps=progress.n_sweeps, control=now)
+
+
+def drowned(prior: Family, q: Family) -> bool:
+    """Whether digits of q are lost if a prior was added to it and taken away."""
+    sizes = lambda member: np.array([np.max(np.abs(leaf), initial=0.0) for leaf in tree.leaves(member)])
+    return bool(np.any(sizes(prior) > DIGITS * sizes(q)))
+
+
+def check_start(walk: Walk, q: Family) -> None:
+    """Raise unless a member of a family may be begun at."""
+    if walk.slots.nowhere:
         raise ValueError("start must be None for ADF, which has no sites to begin with: give it as the prior.")
-    prior = problem.given[0]
+    prior = walk.problem.given[0]
     if not are_alike(q, prior):
         raise ValueError(
             f"start must be a Result, or of the prior's family and shape, {describe(prior)}; got {describe(q)}."
         )
     if not bool(q.is_proper()):
         raise ValueError("start must be a proper distribution; got parameters that are not finite or out of range.")
-    share, move = 1 / problem.total_weight, q - prior
+
+
+def is_near_only(walk: Walk, algorithm: Algorithm, state: State) -> bool:
+    """Whether a q can be seen by all rows at once, and is not made up of sites: these have fewer numbers."""
+    whole = walk.slots.own and is_one_batch(algorithm, walk.problem) and walk.problem.lift is None
+    return whole and tree.structure(state.sites) != tree.structure([state.prior for _ in state.sites])
+
+
+def begun_with(walk: Walk, state: State, q: Family) -> State:
+    """Equal sites that make up q: a place to begin where the prior is a trap, as for alike parts of a mixture."""
+    problem, slots = walk.problem, walk.slots
+    share, move = 1 / problem.total_weight, q - problem.given[0]
     spread = lambda size: tree.map(lambda leaf: np.broadcast_to(share * leaf, (size, *np.shape(leaf))), move)
     sizes = [part.n_rows for part in problem.source.parts]
     sites = [spread(size) for size in sizes] if slots.own else spread(len(slots.counts))

@@ -14,7 +14,7 @@ from cavity.inference.loop import Limits, Loop
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem, check_limits
 from cavity.inference.result import Progress, Result, Sweep
-from cavity.inference.resume import begun_at
+from cavity.inference.resume import begun_at, with_prior
 from cavity.inference.sweep import first_state
 from cavity.inference.threads import Threads, available, one_blas_thread
 from cavity.inference.walk import Walk
@@ -53,8 +53,8 @@ def fit(
         evidence: True for log Z at the end, "history" for every sweep, False for none.
         start: a result for the same data and algorithm to go on from, as if it had never stopped; with other
             hyper-parameters, one whose sites to begin from. Rates that depend on the step go on too. Or a member of
-            the prior's family to begin at, for models in which the prior is a fixed point of its own, such as mixtures
-            with alike components.
+            the prior's family to begin at: where the prior is a fixed point of its own, as in mixtures with alike
+            components, or where it is far from the end, for `parallel_ep` of many rows.
         keep_data: whether the result holds on to the data, so that its evidence can be differentiated and its linear
             response asked for.
         n_threads: threads that sum the rows of generalised linear models; by default as many as OMP_NUM_THREADS says,
@@ -91,7 +91,11 @@ class Options:
 
 def quiet_fit(factor: Any, prior: Any, data: Any, algorithm: Algorithm, options: Options) -> Result:
     """`fit` without warnings: what there is to say is in `Result.complaints`."""
-    problem = Problem.of(factor, prior, data, algorithm, options.weights, options.seed)
+    return made(Problem.of(factor, prior, data, algorithm, options.weights, options.seed), algorithm, options)
+
+
+def made(problem: Problem, algorithm: Algorithm, options: Options) -> Result:
+    """The fit of a problem, whose data and weights are checked and laid out."""
     tol, seed, evidence, start = options.tol, options.seed, options.evidence, options.start
     limits = Limits(check_limits(options.max_sweeps, tol, seed, evidence, algorithm), tol, seed, evidence)
     if options.callback is not None and not callable(options.callback):
@@ -113,6 +117,8 @@ def beginning(walk: Walk, algorithm: Algorithm, seed: int, start: Any) -> Progre
     state = first_state(walk, seed)
     if start is None:
         return Progress.at(state)
+    if isinstance(start, Progress):
+        return with_prior(walk, start)
     if isinstance(start, dict | tuple | list) or is_family(start):
         start = as_family(start)
     elif not isinstance(start, Result):

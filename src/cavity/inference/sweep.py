@@ -31,6 +31,8 @@ class Course(NamedTuple):
     seed: int
     number: int  # counted from the first sweep of the fit that this one goes on from
     share: float
+    values: bool = False  # whether to sum what the evidence is made of, with the sites as they were
+    near: Any = None  # a q for rows with sites of their own to see instead of that of the state
 
 
 def first_state(walk: Walk, seed: int) -> State:
@@ -53,12 +55,12 @@ def empty_state(prior: Family, slots: Slots, sizes: list[int], own_site: Any) ->
 def sweep(walk: Walk, state: State, course: Course) -> Swept:
     """One pass over the data from a state, which is left as it is."""
     algorithm, start = course.algorithm, state
-    setting = Setting(algorithm.power, course.seed, course.number)
+    setting = Setting(algorithm.power, course.seed, course.number, course.values)
     state = private(walk, state)
     whole = is_one_batch(algorithm, walk.problem)
     if whole and not walk.sums.in_batches_only:
         used = float(rates_of_one_batch(course)[0])
-        state, info = walk.all_at_once(state, used, setting)
+        state, info = walk.all_at_once(state, used, setting, course.near)
     else:
         state, info, used = in_parts(walk, state, course, setting)
     state, cut = settle(start, state, walk.slots.counts, course.share, average=algorithm.settles)

@@ -34,12 +34,13 @@ class Info(NamedTuple):
     backoffs: Any  # number of batches whose rate was cut to keep q proper
     log_scale: Any  # Σ w log s, the scales of the sites: equation (24)
     score: Any = float("nan")  # Σ w log density of the data under their cavities, where the factor tells it
+    value: Any = float("nan")  # Σ w {ℓ_α(c) + (A(c) − A(q))/α} of the sites before, where all rows are one batch
 
     def __add__(self, other: "Info") -> "Info":  # type: ignore[override]
         return Info(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-NOTHING = Info(0, 0, 0.0, 0.0)
+NOTHING = Info(0, 0, 0.0, 0.0, 0.0)
 
 
 def update(state: State, slot: Array, found: Found, rate: Array, counts: Array) -> tuple[State, Any]:

@@ -75,10 +75,13 @@ class Walk:
 
     # -- sweeping ------------------------------------------------------------------------------------------------
 
-    def all_at_once(self, state: State, rate: float, setting: Setting) -> tuple[State, Info]:
-        """One batch of all rows: every slot is judged from the same q, and there is one update."""
+    def all_at_once(self, state: State, rate: float, setting: Setting, near: Any = None) -> tuple[State, Info]:
+        """One batch of all rows: every slot is judged from the same q, and there is one update.
+
+        Rows with sites of their own may see a q that is `near` the end instead of that of the state.
+        """
         if self.slots.own:
-            return self.own_at_once(state, rate, setting)
+            return self.own_at_once(state, rate, setting, near)
         found = []
         for slot in self.slots.visited():
             view = self.view(state, slot, setting.power)
@@ -94,9 +97,10 @@ class Walk:
                 keep_beside(state, number, which, found)
                 yield found._replace(beside=None)
 
-    def own_at_once(self, state: State, rate: float, setting: Setting) -> tuple[State, Info]:
+    def own_at_once(self, state: State, rate: float, setting: Setting, near: Any) -> tuple[State, Info]:
         """One batch of all rows, with sites of their own: proposed, guarded as a whole, and then kept."""
-        view, parts = self.view(state, 0, setting.power), range(len(self.problem.source.parts))
+        seen = state if near is None else state._replace(q=near)
+        view, parts = self.view(seen, 0, setting.power), range(len(self.problem.source.parts))
         found = [self.estimates(view, self.rows(p, state), slice(None), setting) for p in parts]
         total = joined(each._replace(change=None, beside=None) for each in found)
         q, changes, cut = update_own(state.q, total._replace(change=[each.change for each in found]), rate)
@@ -202,6 +206,7 @@ def joined(found: Iterable[Found]) -> Found:
             skipped=total.skipped + lot.skipped,
             log_scale=total.log_scale + lot.log_scale,
             safe=total.safe & lot.safe,
+            value=None if total.value is None else total.value + lot.value,
         )
         changes.append(lot.change)
         beside.append(lot.beside)
@@ -228,7 +233,8 @@ def stacked(found: list[Found]) -> Found:
 
 def info_of(found: Found, cut: Any) -> Info:
     """What a person may want to see."""
-    return Info(int(np.sum(found.skipped)), int(cut), float(np.sum(found.log_scale)), float("nan"))
+    log_scale, value = float(np.sum(found.log_scale)), float("nan") if found.value is None else float(found.value)
+    return Info(int(np.sum(found.skipped)), int(cut), log_scale, float("nan"), value)
 
 
 def keep_beside(state: State, number: int, which: Which, found: Found) -> None:

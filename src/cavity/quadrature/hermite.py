@@ -66,7 +66,8 @@ class Finder:
         """A rule for some rows, in blocks."""
         some, n_rows = self.rows.take(which), len(self.good)
         if which.size == n_rows and n_rows * len(rule.weights) <= BLOCK:  # the usual case: nothing is copied
-            self.found, self.good, self.value = tilts_of(rule, self.kernel, some, here, self.power)
+            self.found, self.good, value = tilts_of(rule, self.kernel, some, here, self.power)
+            self.value = np.array(value)  # the kernel's own, and other rules may write to it
             return
         for block in some.blocks(len(rule.weights)):
             index = block if which.size == n_rows else which[block]

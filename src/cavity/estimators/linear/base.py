@@ -13,6 +13,7 @@ from cavity._lazy import imported
 from cavity.estimators import constraints
 from cavity.estimators.algorithms import FOR_ANY, choose, listed
 from cavity.estimators.base import Estimator
+from cavity.estimators.linear.beginning import begun
 from cavity.estimators.linear.by_engine import ByEngine
 from cavity.estimators.linear.conjugate import Conjugate, Sums
 from cavity.estimators.linear.learning import learn
@@ -170,7 +171,10 @@ class LinearEstimator(Estimator):
         sums = known.sums if exact and known is not None else None
         earlier = known.earlier(kept) if known is not None and sums is None else None
         task = Task(self._noise, data, weight, state.prior, earlier, free, algorithms, options)
-        fits: Fits = Conjugate(task, sums, kept) if exact else ByEngine(task)
+        near = None
+        if not exact:
+            start, near = begun(task, start)
+        fits: Fits = Conjugate(task, sums, kept) if exact else ByEngine(task, near)
         search = fits
         if algorithms[0].n_sites == 0:  # without sites there is no evidence to climb
             search = ByEngine(replace(task, algorithms=choose("auto", data[0], None)))
@@ -202,6 +206,7 @@ class LinearEstimator(Estimator):
                 entropy=fitted.history.entropy + state.units.to_given().log_volume(),
             ),
             sums=sums,
+            algorithm=fitted.algorithm,
         )
 
     def _begin(self, state: State, known: Function | None) -> tuple[Free, Hyper]:
@@ -227,6 +232,7 @@ class LinearEstimator(Estimator):
         self.n_skipped_ = sum(all_of("n_skipped"))
         self.log_evidence_ = sum(all_of("log_evidence"))
         self.history_ = all_of("history") if several else functions[0].history
+        self.algorithm_ = all_of("algorithm") if several else functions[0].algorithm
         variance = np.stack([function.hyper.variance for function in functions])
         variance = variance if several else variance[0]
         self.prior_variance_ = variance if self.feature_groups is not None else variance[..., 0][()]

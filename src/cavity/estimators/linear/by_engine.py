@@ -1,5 +1,6 @@
 """Fits of one linear function by the engine, at given hyper-parameters: what is seen there, and what is kept."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,23 @@ from cavity.estimators.linear.task import Evidence, Fitted, Hyper, Task
 from cavity.factors import GLM
 from cavity.families import Gaussian
 from cavity.inference.named import Algorithm
+from cavity.inference.problem import Problem
 from cavity.inference.result import Result
-from cavity.inference.run import Options, quiet_fit
+from cavity.inference.run import Options, made
 
+PATIENCE = 20  # sweeps over all rows at once, where another algorithm may do better
 STEP = 1e-3  # of the difference quotient, in the logarithm
 
 
 class ByEngine:
-    """Fits by the algorithms that still have a chance, each from the sites of the last."""
+    """Fits by the algorithms that still have a chance, each from the sites of the last.
 
-    def __init__(self, task: Task) -> None:
-        self.task, self.algorithms = task, list(task.algorithms)
+    Rows are checked once. Where all of them are visited at once the first time, they may see a q that is `near`.
+    """
+
+    def __init__(self, task: Task, near: Gaussian | None = None) -> None:
+        self.task, self.algorithms, self.near = task, list(task.algorithms), near
+        self.problem: Problem | None = None
         self.last: Result | None = None
         self.seen: tuple[Hyper, float] | None = None  # where that was looked at, and how closely
 
@@ -35,12 +42,13 @@ class ByEngine:
         except ValueError:  # of numbers that float64 cannot hold, far from the best place
             if self.last is None:
                 raise
-            nothing = np.full(len(hyper.variance), np.nan)
-            return Evidence(-np.inf, nothing, np.full(int(np.sum(self.task.free.noise)), np.nan), False, nothing)
+            nothing, of_noise = np.full(len(hyper.variance), np.nan), np.full(int(np.sum(self.task.free.noise)), np.nan)
+            return Evidence(-np.inf, nothing, of_noise, False, nothing, np.inf)
         by_variance, by_noise = self.gradient(hyper, result)
         self.last, self.seen = result.without_data(), (hyper, tol)
-        determined = self.task.prior.determined(result.posterior, hyper.variance)
-        return Evidence(result.log_evidence, by_variance, by_noise, result.converged, determined)
+        prior = self.task.prior
+        determined, reach = prior.determined(result.posterior, hyper.variance), prior.reach(result.posterior, hyper.variance)
+        return Evidence(result.log_evidence, by_variance, by_noise, result.converged, determined, reach)
 
     def fit(self, hyper: Hyper) -> Fitted:
         """The fit that is kept, which speaks for itself."""
@@ -49,7 +57,14 @@ class ByEngine:
             result = self.at(hyper, {})
         for category, message in result.complaints:
             warn(message, category)
-        return Fitted(result.posterior, result.log_evidence, result.converged, result.n_skipped, result.history)
+        return Fitted(
+            result.posterior,
+            result.log_evidence,
+            result.converged,
+            result.n_skipped,
+            result.history,
+            self.algorithms[0],
+        )
 
     def was_seen(self, hyper: Hyper) -> bool:
         """Whether the last look was there, to the end."""
@@ -59,7 +74,7 @@ class ByEngine:
 
     def at(self, hyper: Hyper, more: dict[str, Any]) -> Result:
         """The best fit: an algorithm that was not as good as the next one is not asked again."""
-        result = self.by(self.algorithms[0], hyper, self.last, more)
+        result = self.by(self.algorithms[0], hyper, self.near if self.last is None else self.last.progress, more)
         while len(self.algorithms) > 1 and not is_good(result):
             other = self.by(self.algorithms[1], hyper, None, more)
             if not (is_good(other) or other.n_skipped < result.n_skipped):
@@ -68,13 +83,24 @@ class ByEngine:
             del self.algorithms[0]
         return result
 
-    def by(self, algorithm: Algorithm, hyper: Hyper, start: Result | None, more: dict[str, Any]) -> Result:
-        task = self.task
-        options = Options(weights=task.weight, start=start, **{**task.options, **more})
-        result = quiet_fit(task.noise.factor(hyper.noise), task.before(hyper), task.data, algorithm, options)
+    def by(self, algorithm: Algorithm, hyper: Hyper, start: Any, more: dict[str, Any]) -> Result:
+        options = Options(start=start, **{**self.task.options, **more})
+        if algorithm.batch_size is None and len(self.algorithms) > 1:
+            options = replace(options, max_sweeps=min(options.max_sweeps or PATIENCE, PATIENCE))
+        result = made(self.problem_of(algorithm, hyper), algorithm, options)
         if result.ending == "interrupted":  # it kept what it had, which is no model yet
             raise KeyboardInterrupt
         return result
+
+    def problem_of(self, algorithm: Algorithm, hyper: Hyper) -> Problem:
+        """The rows under the model of some hyper-parameters: all algorithms have sites for the same of them."""
+        task = self.task
+        factor, prior = task.noise.factor(hyper.noise), task.before(hyper)
+        if self.problem is None:
+            self.problem = Problem.of(factor, prior, task.data, algorithm, task.weight, task.options["seed"])
+        else:
+            self.problem = self.problem.with_model(factor, prior, algorithm)
+        return self.problem
 
     def gradient(self, hyper: Hyper, result: Result) -> tuple[np.ndarray, np.ndarray]:
         """d log Z by the logarithms of the variances and of the free part of the noise.

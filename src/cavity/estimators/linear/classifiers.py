@@ -41,6 +41,8 @@ class LinearClassifier(Classifier, LinearEstimator):
     converged_ : bool
     n_skipped_ : int
     history_ : History, or a list of them
+    algorithm_ : Algorithm, or a list of them
+        What "auto" has come to.
     sharpness_ : float
         Of several classes only: the power to which the odds of each are raised.
     """

@@ -107,12 +107,13 @@ class Conjugate:
         expected = rest + float(np.vdot(self.sums.gram, posterior.covariance))
         by_noise = np.array([0.5 * (expected / hyper.noise[0] - self.sums.weight)])[self.task.free.noise]
         by_variance = self.task.prior.by_log_variance(posterior, hyper.variance)
-        determined = self.task.prior.determined(posterior, hyper.variance)
-        return Evidence(self.log_evidence(hyper, posterior, rest), by_variance, by_noise, True, determined)
+        prior = self.task.prior
+        determined, reach = prior.determined(posterior, hyper.variance), prior.reach(posterior, hyper.variance)
+        return Evidence(self.log_evidence(hyper, posterior, rest), by_variance, by_noise, True, determined, reach)
 
     def fit(self, hyper: Hyper) -> Fitted:
         """The posterior, exact."""
         posterior, rest = self.at(hyper)
         log_evidence, seconds = self.log_evidence(hyper, posterior, rest), time.perf_counter() - self.began
         only = Sweep(1, 0.0, 0, 0, 1.0, float(posterior.entropy()), log_evidence, seconds, lambda: posterior)
-        return Fitted(posterior, log_evidence, True, 0, History.of([only]))
+        return Fitted(posterior, log_evidence, True, 0, History.of([only]), None)

@@ -37,19 +37,20 @@ def learn(task: Task, start: Hyper, search: Fits, fits: Fits) -> tuple[Hyper, Fi
     learned = task.free.variance or np.any(task.free.noise)
     if not learned:
         return start, fits.fit(start)
-    best, found = _Search(task, start, search).best()
+    best, found = Search(task, start, search).best()
     fitted = fits.fit(best)
     if not found:
         warn(NOT_FOUND, ConvergenceWarning)
     return best, fitted._replace(converged=fitted.converged and found)
 
 
-class _Search:
+class Search:
     """The climb over the free hyper-parameters: logarithms of variances first."""
 
     def __init__(self, task: Task, start: Hyper, fits: Fits) -> None:
         self.task, self.start, self.fits = task, start, fits
         self.determined = np.zeros(0)  # coefficients of each group, at the last place
+        self.reach = np.inf  # standard deviations that means move there, for one of the logarithm of a variance
 
     def best(self) -> tuple[Hyper, bool]:
         """Where log Z of all data so far, with what was thought of the hyper-parameters before, is highest; and whether
@@ -57,25 +58,48 @@ class _Search:
 
         Most of the way is gone by fits that have nearly converged: places there need not be known to many digits.
         """
-        task, fine = self.task, self.task.options["tol"]
-        rough, exactly = (partial(self.look, tol=tol) for tol in (max(fine, ROUGH), fine))
-        bounds = task.noise.log_bounds[:, task.free.noise]
-        if task.free.variance:
-            bounds = np.hstack([task.prior.variance_bounds(), bounds])
+        task, fine, bounds = self.task, self.task.options["tol"], self.bounds()
+        exactly = partial(self.look, tol=fine)
         if np.any(task.free.noise):
-            here = rough(np.clip(self.pack(self.start), *bounds))
-            here, inverse = climb(rough, here, np.linalg.inv(self.curvature()), bounds, MOST_OF_IT)
+            here, inverse = self.most_of_the_way()
             here = exactly(here.point)
         else:
             hyper, longer = self.settled(max(fine, ROUGHLY), bounds)
             here = exactly(self.pack(hyper))
             inverse = longer * np.linalg.inv(self.curvature())
-        here, inverse = climb(exactly, here, inverse, bounds, NO_GAIN)
+        here, inverse = climb(exactly, here, inverse, bounds, self.no_gain())
         lowest = held(here, bounds) & (here.point == bounds[0])
         if np.any(lowest[len(here.point) - int(np.sum(task.free.noise)) :] & task.noise.vanishing[task.free.noise]):
             warn(EXACT, ConvergenceWarning)
         left = 0.5 * float(here.gradient @ uphill(here, inverse, bounds))
         return self.unpack(here.point), here.trusted and left < MOST_LEFT
+
+    def roughly(self) -> Hyper:
+        """A place from which the search goes on with more rows: those given, where nothing is learned."""
+        if np.any(self.task.free.noise):
+            return self.unpack(self.most_of_the_way()[0].point)
+        return self.settled(ROUGHLY, self.bounds())[0] if self.task.free.variance else self.start
+
+    def bounds(self) -> np.ndarray:
+        """Lowest and highest of all that is free, variances first."""
+        bounds = self.task.noise.log_bounds[:, self.task.free.noise]
+        return np.hstack([self.task.prior.variance_bounds(), bounds]) if self.task.free.variance else bounds
+
+    def most_of_the_way(self) -> tuple[Place, np.ndarray]:
+        """The climb by rough fits."""
+        rough, bounds = partial(self.look, tol=max(self.task.options["tol"], ROUGH)), self.bounds()
+        here = rough(np.clip(self.pack(self.start), *bounds))
+        return climb(rough, here, np.linalg.inv(self.curvature()), bounds, MOST_OF_IT)
+
+    def no_gain(self) -> float:
+        """Nats of a step that is not worth another fit: by which no mean would move farther than the tolerance.
+
+        Of prior variances it is known how far they move means; where a noise is learned digits are few.
+        """
+        if np.any(self.task.free.noise) or not self.reach > 0:
+            return NO_GAIN
+        step = self.task.options["tol"] / self.reach
+        return max(NO_GAIN, 0.25 * float(np.min(np.maximum(self.determined, LEAST))) * step**2)
 
     def settled(self, tol: float, bounds: np.ndarray) -> tuple[Hyper, float]:
         """Prior variances that are nearly the best ones: in turn, sites given the variances and these given the sites.
@@ -123,7 +147,7 @@ class _Search:
         """log Z of all data so far times the priors, up to a constant, and its gradient."""
         task, hyper = self.task, self.unpack(point)
         seen = self.fits.look(hyper, tol)
-        self.determined = seen.determined
+        self.determined, self.reach = seen.determined, seen.reach
         log_prior, by_noise = task.noise.log_prior(hyper.noise)
         value, slope = seen.log_evidence + log_prior, seen.by_noise + by_noise[task.free.noise]
         if task.earlier is not None:

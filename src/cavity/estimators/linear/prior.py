@@ -73,6 +73,16 @@ class Prior:
         left = self.ratio**2 * posterior.variance[: len(self.ratio)] / variance[self.groups]
         return np.bincount(self.groups, 1 - left, self.n_groups)
 
+    def reach(self, posterior: Gaussian, variance: np.ndarray) -> float:
+        """Standard deviations by which one of log v moves the posterior mean farthest, with sites held fixed.
+
+        d mean/d log v_g = Σ P_g mean, P_g the part of the prior's precision that belongs to group g.
+        """
+        dim, (sd, mean) = len(self.ratio), (np.sqrt(posterior.variance), posterior.mean)
+        pulled = np.zeros((len(mean), self.n_groups))
+        pulled[np.arange(dim), self.groups] = self.ratio**2 * mean[:dim] / variance[self.groups]
+        return float(np.max(np.abs(posterior.covariance @ pulled) / sd[:, None]))
+
     # -- what is thought of a variance before any data -------------------------------------------------------------
 
     @property

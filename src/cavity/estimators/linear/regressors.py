@@ -41,6 +41,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
     converged_ : bool
     n_skipped_ : int
     history_ : History
+    algorithm_ : Algorithm or None
+        What "auto" has come to; None where no sweeps are needed.
     """
 
     _usual = 1.0

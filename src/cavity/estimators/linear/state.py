@@ -15,6 +15,7 @@ from cavity.estimators.linear.task import Earlier, Hyper
 from cavity.estimators.linear.units import Units
 from cavity.estimators.units import Moments
 from cavity.families import Gaussian
+from cavity.inference.named import Algorithm
 from cavity.inference.result import History
 
 FARTHEST = 1e5  # means from zero, in standard deviations: half the digits of float64 are left in squares
@@ -32,6 +33,7 @@ class Function(NamedTuple):
     n_skipped: int
     history: History
     sums: Sums | None  # of all data so far, where these are sufficient
+    algorithm: Algorithm | None  # what found it; None where that took no sweeps
 
     def in_units(self, before: Units, now: Units, noise: Noise) -> "Function":
         """What is known of it, in other units; its posterior is not moved."""

@@ -56,7 +56,8 @@ class Task:
 class Evidence(NamedTuple):
     """The evidence at some hyper-parameters, its gradient in their logarithms, and whether it is to be trusted.
 
-    `determined` is how many coefficients of each group the data determine, rather than the prior.
+    `determined` is how many coefficients of each group the data determine, rather than the prior, and `reach` how many
+    standard deviations means move at most for one of the logarithm of a variance.
     """
 
     log_evidence: float
@@ -64,6 +65,7 @@ class Evidence(NamedTuple):
     by_noise: np.ndarray
     trusted: bool
     determined: np.ndarray
+    reach: float
 
 
 class Fitted(NamedTuple):
@@ -74,6 +76,7 @@ class Fitted(NamedTuple):
     converged: bool
     n_skipped: int
     history: History
+    algorithm: Algorithm | None  # None where no sweeps were needed
 
 
 class Fits(Protocol):

@@ -14,6 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from cavity.estimators.linear.affine import Affine
+from cavity.estimators.units import NUMBERS
+from cavity.inference.source import pieces
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,12 @@ class Units:
             scaled = X @ sparse.diags_array(1 / self.scale)
             ones = sparse.csr_array(np.ones((X.shape[0], int(self.intercept))))
             return sparse.csr_array(sparse.hstack([scaled, ones], format="csr"))
-        design = np.ones((len(X), self.dim))
-        features = design[:, : len(self.scale)]
-        np.subtract(X, self.center, out=features)
-        features /= self.scale
+        design, dim = np.empty((len(X), self.dim)), len(self.scale)
+        design[:, dim:] = 1.0
+        for rows in pieces(slice(None), len(X), max(NUMBERS // max(dim, 1), 1)):
+            features = design[rows, :dim]
+            np.subtract(X[rows], self.center, out=features)
+            features /= self.scale
         return design
 
     def target(self, y: np.ndarray) -> np.ndarray:

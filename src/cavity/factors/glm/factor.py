@@ -123,9 +123,9 @@ def as_matrix(features: Any, dim: int) -> Any:
             f"Use a prior over {features.shape[1]} coefficients, or add the intercept column to X."
         )
     entries = features.data if is_sparse else features
-    if not np.all(np.isfinite(entries)):
+    largest = float(max(np.max(entries, initial=0.0), -np.min(entries, initial=0.0)))  # with NaN it is NaN
+    if not np.isfinite(largest):
         raise ValueError("X must be finite; got NaN or infinity. Remove or impute those rows.")
-    largest = float(np.max(np.abs(entries), initial=0.0))
     if largest > LARGEST_FEATURE:
         raise ValueError(f"X must not exceed {LARGEST_FEATURE:g} in size, or its square overflows; got {largest:g}.")
     return SparseRows.of(features) if is_sparse else features

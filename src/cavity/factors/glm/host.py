@@ -75,7 +75,7 @@ class OnHost(Sums):
         if rows.sites is None:
             of_rows = lines.estimates if view.remembered else lines.estimates_with_scales
             return of_rows(likelihood, view.q, view.of_cavity, *given)
-        return lines.own_estimates(likelihood, view.q, view.of_q, rows.sites, *given)
+        return lines.own_estimates(likelihood, view.q, view.of_q, rows.sites, *given, values=setting.values)
 
     @quiet
     def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:

@@ -5,6 +5,8 @@ Everything here is for one row or for arrays of them, and for NumPy and JAX alik
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cavity._array import Array, is_jax, namespace
 from cavity.quadrature import Tilt
 
@@ -78,6 +80,8 @@ def ask_with_scales(tilt: Tilt, mean: Array, variance: Array, proper: Array, pow
 def log_replacement(site: Line, mean: Array, variance: Array, power: float, present: Array) -> Array:
     """(A(c) − A(c + α site))/α for c = q − α · present · site, from the marginal of the activation under q."""
     removal = lambda part: log_removal(site, mean, variance, power * part)
+    if not is_jax(present) and np.all(present == 1):
+        return removal(1.0)
     return present * removal(present) + (1 - present) * removal(present - 1)
 
 

@@ -88,13 +88,24 @@ def estimates_with_scales(likelihood: Any, q: Any, view: Seen, data: Any, weight
     return found._replace(log_scale=(weight * log_scale).sum())
 
 
-def own_estimates(likelihood: Any, q: Any, view: Seen, sites: Line, data: Any, weight: Any, power: float) -> Found:
-    """Σ w (λ̂ − λ) over rows with sites of their own, from q's marginals along them."""
+def own_estimates(
+    likelihood: Any, q: Any, view: Seen, sites: Line, data: Any, weight: Any, power: float, values: bool = False
+) -> Found:
+    """Σ w (λ̂ − λ) over rows with sites of their own, from q's marginals along them.
+
+    With `values` also what they add to the evidence with the sites as they are: only logarithms are still to be taken.
+    """
     features, y = data
-    mean, variance, remains = without(sites, *view.marginals(features), power * memory.present(weight))
-    asked = asked_of(likelihood, y, mean, variance, remains & view.proper, power)
+    marginals, present = view.marginals(features), memory.present(weight)
+    mean, variance, remains = without(sites, *marginals, power * present)
+    tilt = tilts_of(likelihood, y, mean, variance, power)
+    asked = ask(tilt, mean, variance, remains & view.proper)
     change = changes(asked, sites)
-    return summed(q, features, asked, change, weight)._replace(change=change)
+    found = summed(q, features, asked, change, weight)._replace(change=change)
+    if not values:
+        return found
+    value = tilt.log_mean + log_replacement(sites, *marginals, power, present)
+    return found._replace(value=(weight * value).sum())
 
 
 def summed(q: Any, features: Any, asked: Asked, site: Line, weight: Any) -> Found:

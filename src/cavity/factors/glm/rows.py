@@ -17,7 +17,7 @@ from cavity._pytree import pytree
 from cavity.inference.contract import CHUNK
 
 WORK = 4_000_000  # numbers in the largest work array over a chunk of sparse rows
-DENSE_NUMBERS = 2**18  # in a chunk of dense rows: they stay in the cache, and there is little Python for each
+DENSE_NUMBERS = 131072
 SPARSE_CHUNK = 8 * CHUNK  # rows: each chunk gives a matrix of the columns squared, which may cost more than its rows
 LARGEST_KEPT = 2**20  # numbers in a work array that a thread keeps
 COLUMNS = 40  # of a product at once, at least: each lot leaves out what is known by symmetry

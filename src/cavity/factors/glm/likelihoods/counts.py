@@ -1,11 +1,11 @@
 """Counts."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from cavity._array import namespace
+from cavity._array import is_jax, namespace
 from cavity._pytree import pytree
 from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
 from cavity.quadrature import Kernel, Tilt
@@ -13,6 +13,7 @@ from cavity.special import LOG_SQRT_2PI, log_gamma
 
 LARGEST_COUNT = 1e15
 SMALLEST_POWER = 0.01  # but zero
+TABLE, MANY = 255, 1000  # counts whose constants are kept, and rows that are worth looking there
 
 
 @pytree
@@ -42,6 +43,10 @@ class Poisson(Likelihood):
         return y * step - grown, (y - scale) - grown, -scale - grown
 
     def log_base(self, y: Any) -> Any:
+        if not is_jax(y) and np.size(y) > MANY:  # counts are few numbers, again and again
+            small = np.minimum(y, TABLE).astype(np.int64)
+            if np.array_equal(small, y):
+                return of_small_counts()[small]
         xp = namespace(y)
         scale = xp.maximum(y, 1.0)
         series = (1 / 12 - (1 / 360 - 1 / (1260 * scale**2)) / scale**2) / scale  # Stirling's
@@ -97,3 +102,9 @@ class Poisson(Likelihood):
             return super().log_mean(y, mean, variance, power)
         xp = namespace(mean, variance)
         return self.log_kernel(y, mean) + self.log_base(y) - xp.exp(mean) * xp.expm1(0.5 * variance)
+
+
+@cache
+def of_small_counts() -> np.ndarray:
+    """`Poisson.log_base` of 0, 1, … `TABLE`."""
+    return np.asarray(Poisson().log_base(np.arange(TABLE + 1.0)))

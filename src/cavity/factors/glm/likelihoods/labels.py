@@ -1,12 +1,15 @@
 """Two labels, y ∈ {−1, +1}."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from cavity._array import namespace
 from cavity._pytree import pytree
+from cavity.factors.glm.likelihoods import logistic_series
 from cavity.factors.glm.likelihoods.base import Likelihood, check_finite, proper
+from cavity.factors.glm.likelihoods.logistic_series import WIDEST
 from cavity.quadrature import Kernel, Tilt
 from cavity.special import hazard, hazard_excess, host, log_ndtr, log_sigmoid, truncated_variance
 
@@ -83,6 +86,20 @@ class Logit(Likelihood):
 
     def length(self, y: Any) -> float:
         return 1.4  # its poles are π away
+
+    def tilts(self, y: Any, mean: np.ndarray, variance: np.ndarray, power: float) -> Tilt:
+        """By a series where cavities are narrow, and by quadrature elsewhere."""
+        narrow = (variance <= WIDEST) & (variance >= 0) & np.isfinite(mean)
+        if power != 1 or not np.any(narrow):
+            return super().tilts(y, mean, variance, power)
+        with np.errstate(all="ignore"):
+            if np.all(narrow):
+                return logistic_series.tilts(y, mean, variance)
+            found = Tilt(*np.empty((4, len(mean))))
+            for rule, rows in ((partial(super().tilts, power=power), ~narrow), (logistic_series.tilts, narrow)):
+                for whole, part in zip(found, rule(y[rows], mean[rows], variance[rows]), strict=True):
+                    whole[rows] = part
+        return found
 
     def rule(self, y: Any, power: float) -> Kernel:
         near = self.near if power == 1 else None
