@@ -5,6 +5,7 @@ Imports nothing that the estimator does not need, so that the time of the proces
 
 import sys
 import warnings
+from collections.abc import Callable
 from importlib import import_module
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 SHAPE = (500, 5)
 
 
-def fit(module: str, name: str, data: tuple[np.ndarray, np.ndarray]) -> None:
+def fit(module: str, name: str, data: tuple[np.ndarray, np.ndarray | None]) -> None:
     """The estimator of that name with its defaults; whether it converges is not asked."""
     estimator = getattr(import_module(module), name)()
     with warnings.catch_warnings():
@@ -20,17 +21,21 @@ def fit(module: str, name: str, data: tuple[np.ndarray, np.ndarray]) -> None:
         estimator.fit(*data)
 
 
-def data_for(model: str, n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian inputs, and targets as one of our estimators takes them to arise, from activations of variance one."""
+def data_for(model: str, n: int, dim: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Gaussian inputs, and targets as one of our estimators takes them to arise, from activations of variance one.
+
+    Mixtures have none.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, dim))
     activation = X @ rng.normal(size=dim) / np.sqrt(dim)
-    targets = {
+    targets: dict[str, Callable[[], np.ndarray | None]] = {
         "LogisticClassifier": lambda: activation + rng.logistic(size=n) > 0,
         "ProbitClassifier": lambda: activation + rng.normal(size=n) > 0,
         "PoissonRegressor": lambda: rng.poisson(np.exp(activation)),
         "GaussianRegressor": lambda: activation + rng.normal(size=n),
         "StudentTRegressor": lambda: activation + rng.standard_t(4, size=n),
+        "GaussianMixture": lambda: None,
     }
     return X, targets[model]()
 

@@ -1,4 +1,4 @@
-"""What needs no JAX, and nothing else that takes long to import: the library, Gaussians and linear models."""
+"""What needs no JAX, and nothing else that takes long to import: the library, Gaussians, linear models and mixtures."""
 
 import subprocess
 import sys
@@ -138,6 +138,34 @@ def test_linear_models_need_numpy_scipy_and_scikit_learn_only(name, options, tar
     assert said.strip() == "summary() needs pandas: pip install 'cavity[pandas]'"
     assert not {*loaded.split()} & SLOW_TO_IMPORT
     assert "sklearn" in loaded.split()
+
+
+MIXTURE = """
+import pickle
+import numpy as np
+X = np.random.default_rng(0).normal(size=(60, 2)) + 4.0 * (np.arange(60) % 2)[:, None]
+model = cavity.GaussianMixture(2, **{options!r}).fit(X)
+again = pickle.loads(pickle.dumps(model))
+for read in ('predict', 'predict_proba', 'score_samples', 'score'):
+    assert np.array_equal(getattr(again, read)(X), getattr(model, read)(X))
+again.sample(3, random_state=0), again.posterior_.interval('means'), again.partial_fit(X)
+print(*{{module.partition('.')[0] for module in sys.modules}})
+"""
+MIXTURES = [
+    {},
+    {"covariance_type": "diag", "n_init": 2},
+    {"covariance_type": "spherical", "algorithm": "ep"},
+    {"algorithm": "aep"},
+    {"algorithm": "sep", "batch_size": 20},
+    {"algorithm": "vmp"},
+    {"algorithm": "adf", "batch_size": 20, "linear_response": False},
+]
+
+
+@pytest.mark.parametrize("options", MIXTURES)
+def test_mixtures_need_numpy_scipy_and_scikit_learn_only(options):
+    code = "import warnings; warnings.simplefilter('ignore')" + REFUSED.format(packages=SLOW_TO_IMPORT)
+    assert not {*run(code + MIXTURE.format(options=options))} & SLOW_TO_IMPORT
 
 
 ESTIMATORS = {*TARGETS, "GaussianMixture", "NetworkRegressor", "NetworkClassifier"}

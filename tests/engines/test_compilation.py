@@ -1,4 +1,4 @@
-"""What is compiled depends on the model and the columns, never on the number of rows; linear models compile nothing."""
+"""What is compiled depends on the model and the columns, never on rows; linear models and mixtures compile nothing."""
 
 import contextlib
 import ctypes
@@ -107,6 +107,20 @@ def test_linear_models_need_no_jax(names):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_mixtures_compile_nothing(covariance_type):
+    """Fits and predictions with the defaults, for several numbers of rows, features and components, with weights."""
+    rng = np.random.default_rng(0)
+    with compilations() as made:
+        for n, dim, n_components in ((20, 1, 1), (57, 2, 3), (300, 5, 2), (2100, 3, 4), (6001, 2, 2)):
+            X = rng.normal(size=(n, dim)) + 3.0 * rng.integers(n_components, size=n)[:, None]
+            model = cavity.GaussianMixture(n_components, covariance_type=covariance_type, max_sweeps=20)
+            model.fit(X, sample_weight=rng.integers(1, 4, n))
+            model.predict_proba(X), model.score(X)
+            assert np.isfinite(model.log_evidence_)
+    assert made == []
 
 
 # -- any number of rows ----------------------------------------------------------------------------------------------

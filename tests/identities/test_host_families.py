@@ -14,10 +14,17 @@ def product(seed, lead):
     return Product({"b": member("gaussian", seed, lead), "a": (member("diagonal-gaussian", seed, lead),)})
 
 
+def mixture(seed, lead):
+    return Product({"weights": member("dirichlet", seed, lead), "components": member("normal-wishart", seed, lead)})
+
+
+CONJUGATE = ("dirichlet", "beta", "normal-gamma", "normal-wishart")  # whose draws are JAX's
 BUILD = {
     "gaussian": lambda seed, lead: member("gaussian", seed, lead),
     "diagonal-gaussian": lambda seed, lead: member("diagonal-gaussian", seed, lead),
     "product": product,
+    **{name: lambda seed, lead, name=name: member(name, seed, lead) for name in CONJUGATE},
+    "mixture": mixture,
 }
 READS = {
     "log_partition": lambda q, p, theta: q.log_partition(),
@@ -31,7 +38,9 @@ READS = {
     "statistics": lambda q, p, theta: q.statistics(jax.tree.map(lambda leaf: leaf[0], theta)),
     "is_proper": lambda q, p, theta: q.is_proper(),
     "arithmetic": lambda q, p, theta: q + 0.5 * p - q,
-    "means": lambda q, p, theta: (q.mean, q.variance, q.covariance) if hasattr(q, "mean") else 0.0,
+    "moments_along": lambda q, p, theta: q.moments_along(p),
+    "expected": lambda q, p, theta: q.expected(p),
+    "means": lambda q, p, theta: [getattr(q, name) for name in ("mean", "variance", "covariance") if hasattr(q, name)],
 }
 
 
@@ -39,7 +48,7 @@ READS = {
 @pytest.mark.parametrize("name", BUILD)
 def test_reads_are_those_of_the_traced_form(name, lead):
     q, p = BUILD[name](1, lead), BUILD[name](2, lead)
-    theta = jax.tree.map(lambda leaf: RNG.normal(size=(5, *leaf.shape)), q.sample(0))
+    theta = q.sample(0, (5,))
     every = lambda q, p, theta: {read: f(q, p, theta) for read, f in READS.items()}
     with jax.enable_x64(True):
         traced = jax.jit(every)(q, p, theta)
@@ -92,6 +101,15 @@ def test_what_is_improper_is_data_not_a_warning(bad):
 
 
 @pytest.mark.parametrize("name", BUILD)
+@pytest.mark.parametrize("lead", [(), (2,)])
+def test_slopes_of_moments_are_those_of_jax(name, lead):
+    q, p = BUILD[name](1, lead), BUILD[name](2, lead)
+    with jax.enable_x64(True):
+        slope = jax.jvp(lambda at: at.moments(), (1.0 * q,), (1.0 * p,))[1]
+    assert_trees_close(q.moments_along(p), slope, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILD if name not in (*CONJUGATE, "mixture")])
 @pytest.mark.parametrize("lead", [(), (2,)])
 def test_draws_of_numpy_have_the_right_moments(name, lead):
     q = BUILD[name](3, lead)

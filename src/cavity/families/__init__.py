@@ -1,6 +1,7 @@
 """Exponential families: an instance is its natural parameter.
 
-Gaussians and their products compute on the host. The modules of all others import JAX and are loaded when first used.
+Gaussians, the families of mixtures of Gaussians, and products of these compute on the host. The modules of the others
+import JAX. All but Gaussians are loaded when first used.
 """
 
 from typing import TYPE_CHECKING

@@ -2,16 +2,14 @@
 
 from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.scipy.special import gammaln, xlog1py, xlogy
 
+from cavity._array import Array, namespace
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, check_alike, family, total_of_logs
-from cavity.families.concentrations import dirichlet_concentration
-from cavity.families.stirling import gap, log_minus_digamma, stirling_bregman
+from cavity.families.base import ExpFamily, as_array, check_alike, family, total_of_logs
+from cavity.families.inverse import dirichlet_concentration
+from cavity.families.stirling import gap, log_minus_digamma, stirling_bregman, trigamma
+from cavity.special import log_gamma, xlog1py, xlogy
 
 OFF_SIMPLEX = 1e-6  # how far from one a point may sum: what single precision leaves of many categories
 
@@ -35,74 +33,92 @@ class Dirichlet(ExpFamily):
         if not is_traced(self.concentration) and (not shape or shape[-1] < 1):
             raise ValueError(f"concentration must have one or more categories on its last axis; got shape {shape}.")
 
+    def has_host_form(self) -> bool:
+        return True
+
     @property
     @in_float64
     def mean(self) -> Array:
         """E[x] = α/Σα."""
-        return self.concentration / jnp.sum(self.concentration, axis=-1, keepdims=True)
+        return self.concentration / self.concentration.sum(-1, keepdims=True)
 
     @property
     @in_float64
     def variance(self) -> Array:
         """Var[x_j] = m_j (1 − m_j)/(Σα + 1)."""
         mean = self.mean
-        return mean * (1 - mean) / (1 + jnp.sum(self.concentration, axis=-1, keepdims=True))
+        return mean * (1 - mean) / (1 + self.concentration.sum(-1, keepdims=True))
 
     @property
     @in_float64
     def covariance(self) -> Array:
         """Cov[x] = (diag m − m mᵀ)/(Σα + 1)."""
         mean = self.mean
-        spread = mean[..., None] * (jnp.eye(mean.shape[-1]) - mean[..., None, :])
-        return spread / (1 + jnp.sum(self.concentration, axis=-1))[..., None, None]
+        spread = mean[..., None] * (np.eye(mean.shape[-1]) - mean[..., None, :])
+        return spread / (1 + self.concentration.sum(-1))[..., None, None]
 
     @in_float64
     def log_partition(self) -> Array:
-        return jnp.sum(gammaln(self.concentration)) - jnp.sum(gammaln(jnp.sum(self.concentration, axis=-1)))
+        return self.log_partitions().sum()
+
+    def log_partitions(self) -> Array:
+        """A of each independent copy."""
+        return log_gamma(self.concentration).sum(-1) - log_gamma(self.concentration.sum(-1))
 
     @in_float64
     def moments(self) -> Self:
-        return type(self)(_mean_log(jnp.asarray(self.concentration)))
+        return type(self)(_mean_log(self.concentration))
+
+    @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        rise = trigamma(self.concentration) * direction.concentration
+        of_total = trigamma(self.concentration.sum(-1)) * direction.concentration.sum(-1)
+        return type(self)(rise - of_total[..., None])
 
     @in_float64
     def from_moments(self) -> Self:
-        mean_log = jnp.asarray(self.concentration)
-        if mean_log.shape[-1] == 1:  # a category that is certain, whatever its concentration
-            return type(self)(jnp.ones_like(mean_log))
-        return type(self)(dirichlet_concentration(mean_log))
+        if self.concentration.shape[-1] == 1:  # a category that is certain, whatever its concentration
+            return type(self)(namespace(self.concentration).ones_like(self.concentration))
+        return type(self)(dirichlet_concentration(self.concentration))
 
     @in_float64
     def kl(self, other: Self) -> Array:
         check_alike(self, other)
-        return _kl(jnp.asarray(self.concentration), jnp.asarray(other.concentration))
+        return _kl(self.concentration, other.concentration)
 
     @in_float64
     def is_proper(self) -> Array:
-        return jnp.all((jnp.asarray(self.concentration) > 0) & jnp.isfinite(self.concentration))
+        xp = namespace(self.concentration)
+        return xp.all((self.concentration > 0) & xp.isfinite(self.concentration))
 
     @in_float64
     def statistics(self, theta: Array) -> Self:
-        return type(self)(jnp.log(theta))
+        theta = as_array(theta)
+        return type(self)(namespace(theta).log(theta))
 
     @in_float64
     def log_base(self, theta: Array) -> Array:
-        return -jnp.sum(jnp.log(theta))
+        theta = as_array(theta)
+        return -namespace(theta).log(theta).sum()
 
     @in_float64
     def log_weight(self, theta: Array) -> Array:
-        theta = jnp.asarray(theta)
-        outside = jnp.any(theta < 0) | jnp.any(jnp.abs(jnp.sum(theta, axis=-1) - 1) > OFF_SIMPLEX)
-        logs = xlogy(self.concentration - 1, jnp.where(theta < 0, 1.0, theta))
-        return jnp.where(outside, -jnp.inf, total_of_logs(logs))
+        theta = as_array(theta)
+        xp = namespace(theta, self.concentration)
+        outside = xp.any(theta < 0) | xp.any(xp.abs(xp.sum(theta, axis=-1) - 1) > OFF_SIMPLEX)
+        logs = xlogy(self.concentration - 1, xp.where(theta < 0, 1.0, theta))
+        return xp.where(outside, -np.inf, total_of_logs(logs))[()]
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:
-        return -jnp.sum(moments.concentration)
+        return -moments.concentration.sum()
 
     def event_shape(self) -> tuple[int, ...]:
         return tuple(np.shape(self.concentration))
 
     def draw(self, key: Array) -> Array:
+        import jax.numpy as jnp
+
         return jnp.exp(_log_draw(key, self.concentration))
 
 
@@ -123,27 +139,36 @@ class Beta(ExpFamily):
         if not is_traced(self.alpha, self.beta) and alpha != beta:
             raise ValueError(f"beta must have the shape of alpha, {alpha}; got {beta}.")
 
+    def has_host_form(self) -> bool:
+        return True
+
     @property
     @in_float64
     def mean(self) -> Array:
         """E[x] = α/(α + β)."""
-        return jnp.asarray(self.alpha) / (self.alpha + self.beta)
+        return self.alpha / (self.alpha + self.beta)
 
     @property
     @in_float64
     def variance(self) -> Array:
         """Var[x] = αβ/((α + β)² (α + β + 1))."""
-        total = jnp.asarray(self.alpha + self.beta)
+        total = self.alpha + self.beta
         return self.mean * (self.beta / total) / (1 + total)
 
     @in_float64
     def log_partition(self) -> Array:
-        return jnp.sum(gammaln(self.alpha) + gammaln(self.beta) - gammaln(self.alpha + self.beta))
+        return (log_gamma(self.alpha) + log_gamma(self.beta) - log_gamma(self.alpha + self.beta)).sum()
 
     @in_float64
     def moments(self) -> Self:
         pair = _mean_log(self._pair())
         return type(self)(pair[..., 0], pair[..., 1])
+
+    @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        of_total = trigamma(self.alpha + self.beta) * (direction.alpha + direction.beta)
+        rise = lambda a, step: trigamma(a) * step - of_total
+        return type(self)(rise(self.alpha, direction.alpha), rise(self.beta, direction.beta))
 
     @in_float64
     def from_moments(self) -> Self:
@@ -157,43 +182,52 @@ class Beta(ExpFamily):
 
     @in_float64
     def is_proper(self) -> Array:
-        return jnp.all((self._pair() > 0) & jnp.isfinite(self._pair()))
+        pair = self._pair()
+        xp = namespace(pair)
+        return xp.all((pair > 0) & xp.isfinite(pair))
 
     @in_float64
     def statistics(self, theta: Array) -> Self:
-        return type(self)(jnp.log(theta), jnp.log1p(-jnp.asarray(theta)))
+        theta = as_array(theta)
+        xp = namespace(theta)
+        return type(self)(xp.log(theta), xp.log1p(-theta))
 
     @in_float64
     def log_base(self, theta: Array) -> Array:
-        return -jnp.sum(jnp.log(theta) + jnp.log1p(-jnp.asarray(theta)))
+        theta = as_array(theta)
+        xp = namespace(theta)
+        return -(xp.log(theta) + xp.log1p(-theta)).sum()
 
     @in_float64
     def log_weight(self, theta: Array) -> Array:
-        theta = jnp.asarray(theta)
+        theta = as_array(theta)
+        xp = namespace(theta, self.alpha)
         outside = (theta < 0) | (theta > 1)
-        safe = jnp.where(outside, 0.5, theta)
-        logs = jnp.stack([xlogy(self.alpha - 1, safe), xlog1py(self.beta - 1, -safe)])
-        return total_of_logs(jnp.where(outside, -jnp.inf, logs))
+        safe = xp.where(outside, 0.5, theta)
+        logs = xp.stack([xlogy(self.alpha - 1, safe), xlog1py(self.beta - 1, -safe)])
+        return total_of_logs(xp.where(outside, -np.inf, logs))
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:
-        return -jnp.sum(moments.alpha + moments.beta)
+        return -(moments.alpha + moments.beta).sum()
 
     def event_shape(self) -> tuple[int, ...]:
         return tuple(np.shape(self.alpha))
 
     def draw(self, key: Array) -> Array:
+        import jax.numpy as jnp
+
         # The nearest number below one keeps log(1 − x) finite.
         return jnp.minimum(jnp.exp(_log_draw(key, self._pair())[..., 0]), 1 - jnp.finfo(float).epsneg)
 
     def _pair(self) -> Array:
-        return jnp.stack([jnp.asarray(self.alpha), jnp.asarray(self.beta)], axis=-1)
+        return namespace(self.alpha, self.beta).stack([self.alpha, self.beta], axis=-1)
 
 
 def _mean_log(alpha: Array) -> Array:
     """ψ(α_j) − ψ(Σα), relative to log α_j/Σα: large concentrations leave only small terms."""
-    total = jnp.sum(alpha, axis=-1, keepdims=True)
-    return jnp.log(alpha / total) - log_minus_digamma(alpha) + log_minus_digamma(total)
+    total = alpha.sum(-1, keepdims=True)
+    return namespace(alpha).log(alpha / total) - log_minus_digamma(alpha) + log_minus_digamma(total)
 
 
 def _kl(alpha: Array, other: Array) -> Array:
@@ -201,13 +235,16 @@ def _kl(alpha: Array, other: Array) -> Array:
 
     The same as the difference of log-partitions, which would cancel for large concentrations.
     """
-    total, total_other = jnp.sum(alpha, axis=-1, keepdims=True), jnp.sum(other, axis=-1, keepdims=True)
+    total, total_other = alpha.sum(-1, keepdims=True), other.sum(-1, keepdims=True)
     step = (alpha * total_other - other * total) / (other * total)  # m/m' − 1
     parts = other * gap(step) + stirling_bregman(alpha, other)
-    return jnp.sum(parts) - jnp.sum(stirling_bregman(total, total_other))
+    return parts.sum() - stirling_bregman(total, total_other).sum()
 
 
 def _log_draw(key: Array, alpha: Array) -> Array:
     """log of a Dirichlet draw, floored so that its exponential is a positive number."""
+    import jax
+    import jax.numpy as jnp
+
     logs = jax.nn.log_softmax(jax.random.loggamma(key, alpha, dtype=float), axis=-1)
     return jnp.maximum(logs, jnp.log(jnp.finfo(float).tiny))

@@ -2,18 +2,23 @@
 
 from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from cavity import linalg
+from cavity._array import Array, namespace
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, check_alike, family
-from cavity.families.gaussian import check_vector
+from cavity.families.base import ExpFamily, as_array, as_float64, check_alike, family
+from cavity.families.gaussian import check_vector, times
 from cavity.families.inverse import wishart_df
+from cavity.families.precision_reads import kept, read_once
 from cavity.families.stirling import gap
-from cavity.families.wishart import mean_logdet, wishart_draw, wishart_kl, wishart_log_partition
+from cavity.families.wishart_reads import (
+    mean_logdet,
+    mean_logdet_slope,
+    wishart_draw,
+    wishart_kls,
+    wishart_log_partition,
+)
 
 
 @family
@@ -47,56 +52,80 @@ class NormalWishart(ExpFamily):
                 )
 
     @classmethod
-    @in_float64
     def from_parameters(cls, mean: Any, count: Any, df: Any, scale: Any) -> Self:
         """m, κ, ν and V: E[μ] = m, E[W] = ν V, Cov[μ|W] = (κW)⁻¹."""
         if not is_traced(mean, scale):
             shape = np.shape(check_vector(mean))
             linalg.check_covariance("scale", scale, (*shape, shape[-1]))
-        mean, count, df, scale = (jnp.asarray(part, dtype=float) for part in (mean, count, df, scale))
+        mean, count, df, scale = (as_float64(part) for part in (mean, count, df, scale))
         inverse_scale = linalg.inverse(linalg.cholesky(scale))
         return cls(count[..., None] * mean, count, df, inverse_scale + count[..., None, None] * linalg.outer(mean))
+
+    def has_host_form(self) -> bool:
+        return True
 
     @property
     @in_float64
     def mean(self) -> Array:
         """E[μ] = m."""
-        return self.shift / jnp.asarray(self.count)[..., None]
+        return self.shift / self.count[..., None]
 
     @property
     @in_float64
     def covariance(self) -> Array:
         """Cov[μ] = V⁻¹/(κ(ν − D − 1)), for ν > D + 1."""
-        chol = self._inverse_scale_cholesky()
-        excess = jnp.asarray(self.count * (self.df - chol.shape[-1] - 1))
-        return chol @ jnp.swapaxes(chol, -1, -2) / jnp.where(excess > 0, excess, jnp.nan)[..., None, None]
+        chol = self.inverse_scale_cholesky()
+        excess = self.count * (self.df - chol.shape[-1] - 1)
+        wide = namespace(excess).where(excess > 0, excess, np.nan)
+        return chol @ chol.swapaxes(-1, -2) / wide[..., None, None]
 
     @property
     @in_float64
     def mean_precision(self) -> Array:
         """E[W] = ν V."""
-        return jnp.asarray(self.df)[..., None, None] * linalg.inverse(self._inverse_scale_cholesky())
+        return self.df[..., None, None] * linalg.inverse(self.inverse_scale_cholesky())
 
     @in_float64
     def log_partition(self) -> Array:
-        chol = self._inverse_scale_cholesky()
-        normal = -0.5 * chol.shape[-1] * jnp.log(jnp.asarray(self.count) / (2 * jnp.pi))
-        return jnp.sum(normal + wishart_log_partition(self.df, chol))
+        return self.log_partitions().sum()
+
+    def log_partitions(self) -> Array:
+        """A of each independent copy."""
+        chol = self.inverse_scale_cholesky()
+        normal = -0.5 * chol.shape[-1] * namespace(self.count).log(self.count / (2 * np.pi))
+        return normal + wishart_log_partition(self.df, chol)
 
     @in_float64
     def moments(self) -> Self:
+        return read_once(self, "_moments", self._moments_now)
+
+    def _moments_now(self) -> Self:
         mean, precision = self.mean, self.mean_precision
-        shift = jnp.einsum("...ij,...j->...i", precision, mean)
-        square = mean.shape[-1] / jnp.asarray(self.count) + jnp.sum(mean * shift, axis=-1)
-        half_logdet = 0.5 * mean_logdet(self.df, self._inverse_scale_cholesky())
+        shift = times(precision, mean)
+        square = mean.shape[-1] / self.count + (mean * shift).sum(-1)
+        half_logdet = 0.5 * mean_logdet(self.df, self.inverse_scale_cholesky())
         return type(self)(shift, -0.5 * square, half_logdet, -0.5 * precision)
+
+    @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        mean, scale = self.mean, linalg.inverse(self.inverse_scale_cholesky())
+        both = direction.shift[..., :, None] * mean[..., None, :]
+        by_rate = direction.rate - both - both.swapaxes(-1, -2)
+        by_rate = by_rate + direction.count[..., None, None] * linalg.outer(mean)  # of V⁻¹
+        moved = (direction.shift - direction.count[..., None] * mean) / self.count[..., None]
+        precision = direction.df[..., None, None] * scale - self.df[..., None, None] * (scale @ by_rate @ scale)
+        shift = times(precision, mean) + self.df[..., None] * times(scale, moved)
+        square = (mean * shift).sum(-1) + self.df * (moved * times(scale, mean)).sum(-1)
+        square = square - mean.shape[-1] * direction.count / self.count**2
+        logdet = mean_logdet_slope(self.df, mean.shape[-1]) * direction.df - (scale * by_rate).sum((-2, -1))
+        return type(self)(shift, -0.5 * square, 0.5 * logdet, -0.5 * precision)
 
     @in_float64
     def from_moments(self) -> Self:
         chol = linalg.cholesky(-2.0 * self.rate)
         dim = chol.shape[-1]
-        mean = linalg.solve(chol, jnp.asarray(self.shift))
-        count = dim / (-2.0 * self.count - jnp.sum(mean * self.shift, axis=-1))
+        mean = linalg.solve(chol, self.shift)
+        count = dim / (-2.0 * self.count - (mean * self.shift).sum(-1))
         df = wishart_df(linalg.logdet(chol) - 2.0 * self.df, dim)
         rate = df[..., None, None] * linalg.inverse(chol) + count[..., None, None] * linalg.outer(mean)
         return type(self)(count[..., None] * mean, count, df, rate)
@@ -105,53 +134,59 @@ class NormalWishart(ExpFamily):
     def kl(self, other: Self) -> Array:
         # ½ [D gap(κ'/κ − 1) + κ' (m − m')ᵀ E[W] (m − m')], the mean's part, and that of W.
         check_alike(self, other)
-        chol, step = self._inverse_scale_cholesky(), self.mean - other.mean
+        chol, step = self.inverse_scale_cholesky(), self.mean - other.mean
         half = linalg.solve_triangular(chol, step[..., None])[..., 0]
-        spread = chol.shape[-1] * gap((other.count - self.count) / jnp.asarray(self.count))
-        means = jnp.sum(spread + other.count * self.df * jnp.sum(half**2, axis=-1))
-        return 0.5 * means + wishart_kl(self.df, chol, other.df, other._inverse_scale_cholesky())
+        spread = chol.shape[-1] * gap((other.count - self.count) / self.count)
+        means = (spread + other.count * self.df * (half**2).sum(-1)).sum()
+        return 0.5 * means + wishart_kls(self.df, chol, other.df, other.inverse_scale_cholesky()).sum()
 
     @in_float64
     def distance(self, other: Self) -> Array:
-        return jnp.sqrt(jnp.maximum(self.kl(other) + other.kl(self), 0.0))  # ⟨Δη, Δμ⟩, whose raw moments would cancel
+        square = self.kl(other) + other.kl(self)  # ⟨Δη, Δμ⟩, whose raw moments would cancel
+        return namespace(square).sqrt(namespace(square).maximum(square, 0.0))
 
     @in_float64
     def is_proper(self) -> Array:
-        count, df = jnp.asarray(self.count), jnp.asarray(self.df)
-        scalars = (count > 0) & jnp.isfinite(count) & (df > np.shape(self.shift)[-1] - 1) & jnp.isfinite(df)
-        matrices = jnp.all(jnp.isfinite(self._inverse_scale_cholesky()), axis=(-2, -1))
-        return jnp.all(scalars & matrices & jnp.all(jnp.isfinite(self.shift), axis=-1))
+        xp = namespace(self.count, self.df, self.rate)
+        scalars = (self.count > 0) & xp.isfinite(self.count) & (self.df > np.shape(self.shift)[-1] - 1)
+        matrices = xp.all(xp.isfinite(self.inverse_scale_cholesky()), axis=(-2, -1))
+        return xp.all(scalars & xp.isfinite(self.df) & matrices & xp.all(xp.isfinite(self.shift), axis=-1))
 
     @in_float64
     def statistics(self, theta: tuple[Array, Array]) -> Self:
-        mu, precision = theta
-        shift = jnp.einsum("...ij,...j->...i", precision, mu)
+        mu, precision = map(as_array, theta)
+        shift = times(precision, mu)
         half_logdet = 0.5 * linalg.logdet(linalg.cholesky(precision))
-        return type(self)(shift, -0.5 * jnp.sum(mu * shift, axis=-1), half_logdet, -0.5 * precision)
+        return type(self)(shift, -0.5 * (mu * shift).sum(-1), half_logdet, -0.5 * precision)
 
     @in_float64
     def log_base(self, theta: tuple[Array, Array]) -> Array:
-        return -0.5 * theta[1].shape[-1] * jnp.sum(linalg.logdet(linalg.cholesky(theta[1])))
+        precision = as_array(theta[1])
+        return -0.5 * precision.shape[-1] * linalg.logdet(linalg.cholesky(precision)).sum()
 
     @in_float64
     def log_weight(self, theta: tuple[Array, Array]) -> Array:
-        inside = jnp.all(linalg.is_positive_definite(theta[1]))
-        return jnp.where(inside, super().log_weight(theta), -jnp.inf)
+        xp = namespace(theta[1], self.shift)
+        inside = xp.all(linalg.is_positive_definite(as_array(theta[1])))
+        return xp.where(inside, super().log_weight(theta), -np.inf)[()]
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:
-        return -np.shape(self.shift)[-1] * jnp.sum(moments.df)
+        return -np.shape(self.shift)[-1] * moments.df.sum()
 
     def event_shape(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return tuple(np.shape(self.shift)), tuple(np.shape(self.rate))
 
     def draw(self, key: Array) -> tuple[Array, Array]:
+        import jax
+
         key_mean, key_precision = jax.random.split(key)
-        precision = wishart_draw(key_precision, self.df, self._inverse_scale_cholesky())
-        chol = linalg.cholesky(jnp.asarray(self.count)[..., None, None] * precision)
+        precision = wishart_draw(key_precision, self.df, self.inverse_scale_cholesky())
+        chol = linalg.cholesky(self.count[..., None, None] * precision)
         noise = jax.random.normal(key_mean, np.shape(self.shift), dtype=float)[..., None]
         return self.mean + linalg.solve_triangular(chol, noise, transposed=True)[..., 0], precision
 
-    def _inverse_scale_cholesky(self) -> Array:
-        shift, count = jnp.asarray(self.shift), jnp.asarray(self.count)[..., None, None]
-        return linalg.cholesky(self.rate - linalg.outer(shift) / count)
+    def inverse_scale_cholesky(self) -> Array:
+        """L with L Lᵀ = V⁻¹."""
+        inverse = lambda: self.rate - linalg.outer(self.shift) / self.count[..., None, None]
+        return read_once(self, "_chol", lambda: kept(linalg.cholesky(inverse())))

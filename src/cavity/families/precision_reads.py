@@ -4,11 +4,14 @@ A Gaussian is asked again and again between two steps of a fit: whether it is pr
 entropy. All of it comes from one Cholesky factor, which is dropped when the covariance takes its place in memory.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cavity import linalg
+from cavity._array import is_jax
+from cavity._tree import leaves
 
 
 class Reads:
@@ -62,3 +65,14 @@ def kept(array: Any) -> Any:
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     return array
+
+
+def read_once(owner: Any, name: str, read: Callable[[], Any]) -> Any:
+    """What is read of a member of a family, kept under a name; of numbers of JAX each time, in a compiled program."""
+    values = vars(owner)
+    if name in values:
+        return values[name]
+    value = read()
+    if not is_jax(*leaves(owner)):
+        object.__setattr__(owner, name, value)
+    return value

@@ -2,17 +2,15 @@
 
 from typing import Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import gammaln
 
 from cavity import linalg
 from cavity._precision import in_float64, is_traced
 from cavity.families.base import ExpFamily, check_alike, family
 from cavity.families.inverse import wishart_df
-from cavity.families.stirling import stirling_bregman, triangle_gap, wishart_bregman, wishart_excess
+from cavity.families.wishart_reads import mean_logdet, wishart_draw, wishart_kls, wishart_log_partition
 
 
 @family
@@ -66,7 +64,8 @@ class Wishart(ExpFamily):
     @in_float64
     def kl(self, other: Self) -> Array:
         check_alike(self, other)
-        return wishart_kl(self.df, linalg.cholesky(self.rate), other.df, linalg.cholesky(other.rate))
+        chols = linalg.cholesky(self.rate), linalg.cholesky(other.rate)
+        return jnp.sum(wishart_kls(jnp.asarray(self.df), chols[0], jnp.asarray(other.df), chols[1]))
 
     @in_float64
     def is_proper(self) -> Array:
@@ -95,43 +94,3 @@ class Wishart(ExpFamily):
 
     def draw(self, key: Array) -> Array:
         return wishart_draw(key, self.df, linalg.cholesky(self.rate))
-
-
-def wishart_log_partition(df: Array, chol: Array) -> Array:
-    """(νD/2) log 2 + log Γ_D(ν/2) − (ν/2) log |R|, one number per copy, from R = L Lᵀ."""
-    dim = chol.shape[-1]
-    log_gamma = jnp.sum(gammaln(_halves(df, dim)), axis=-1) + dim * (dim - 1) / 4 * jnp.log(jnp.pi)
-    return log_gamma + 0.5 * df * (dim * jnp.log(2.0) - linalg.logdet(chol))
-
-
-def mean_logdet(df: Array, chol: Array) -> Array:
-    """E[log |W|] = Σ_{i<D} ψ((ν − i)/2) + D log 2 − log |R|, relative to log |E[W]| = D log ν − log |R|."""
-    dim = chol.shape[-1]
-    return dim * jnp.log(df) - linalg.logdet(chol) - wishart_excess(0.5 * (jnp.asarray(df) - dim + 1), dim)
-
-
-def wishart_kl(df: Array, chol: Array, df_other: Array, chol_other: Array) -> Array:
-    """KL between Wisharts with rates R = L Lᵀ, summed over copies.
-
-    ½ν' [tr M − D − log |M|] with M = (ν/ν') L⁻¹R'L⁻ᵀ, the ratio of their means, and what the log-gammas leave: no term
-    is of the order of ν, as those of A(η) are.
-    """
-    df, df_other, dim = jnp.asarray(df), jnp.asarray(df_other), chol.shape[-1]
-    ratio = jnp.sqrt(df / df_other)[..., None, None] * linalg.solve_triangular(chol, chol_other)
-    rest = stirling_bregman(_halves(df, dim), _halves(df_other, dim))
-    return jnp.sum(0.5 * df_other * triangle_gap(ratio)) + wishart_bregman(df, df_other, dim) + jnp.sum(rest)
-
-
-def wishart_draw(key: Array, df: Array, chol: Array) -> Array:
-    """L⁻ᵀ B Bᵀ L⁻¹, with B lower triangular by Bartlett: χ on the diagonal, normal below."""
-    dim = chol.shape[-1]
-    key_diagonal, key_below = jax.random.split(key)
-    log_chi2 = jnp.log(2.0) + jax.random.loggamma(key_diagonal, _halves(df, dim), dtype=float)
-    below = jnp.tril(jax.random.normal(key_below, chol.shape, dtype=float), -1)
-    bartlett = below + jnp.exp(0.5 * log_chi2)[..., None] * jnp.eye(dim)
-    root = linalg.solve_triangular(chol, bartlett, transposed=True)
-    return root @ jnp.swapaxes(root, -1, -2)
-
-
-def _halves(df: Array, dim: int) -> Array:
-    return 0.5 * (jnp.asarray(df)[..., None] - jnp.arange(dim))

@@ -25,6 +25,8 @@ __all__ = [
     "log_sigmoid",
     "sigmoid",
     "truncated_variance",
+    "xlog1py",
+    "xlogy",
 ]
 
 
@@ -63,8 +65,18 @@ def log_gamma(z: Any) -> Any:
     return _library(z).log_gamma(z)
 
 
-def _library(z: Any) -> Any:
-    if not is_jax(z):
+def xlogy(x: Any, y: Any) -> Any:
+    """x log y, zero where x is."""
+    return _library(x, y).xlogy(x, y)
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """x log(1 + y), zero where x is."""
+    return _library(x, y).xlog1py(x, y)
+
+
+def _library(*values: Any) -> Any:
+    if not is_jax(*values):
         return host
     from cavity.special import traced
 

@@ -46,8 +46,8 @@ class ByEngine:
             return Evidence(-np.inf, nothing, of_noise, False, nothing, np.inf)
         by_variance, by_noise = self.gradient(hyper, result)
         self.last, self.seen = result.without_data(), (hyper, tol)
-        prior = self.task.prior
-        determined, reach = prior.determined(result.posterior, hyper.variance), prior.reach(result.posterior, hyper.variance)
+        prior, at = self.task.prior, (result.posterior, hyper.variance)
+        determined, reach = prior.determined(*at), prior.reach(*at)
         return Evidence(result.log_evidence, by_variance, by_noise, result.converged, determined, reach)
 
     def fit(self, hyper: Hyper) -> Fitted:

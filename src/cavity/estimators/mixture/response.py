@@ -19,6 +19,7 @@ from cavity.estimators.mixture.posterior import MixturePosterior
 from cavity.families import Product
 from cavity.inference.contract import CHUNK
 from cavity.inference.source import Arrays, chunks
+from cavity.inference.threads import one_blas_thread
 
 CERTAIN = 1e-6  # what is left to other components by a row whose assignment is taken for known
 NUMBERS = 2**16  # in what is formed of some rows at a time: fewer are more calls of small functions
@@ -108,6 +109,7 @@ def unknown_assignments(
     return total
 
 
+@one_blas_thread()  # for small matrices several threads only wait for each other
 def correction_of(posterior: MixturePosterior, prior: Product, X: np.ndarray, weight: np.ndarray) -> Correction | None:
     """How much more spread the rows of X leave u than q says; None where that is lost in rounding.
 

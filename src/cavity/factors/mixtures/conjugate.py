@@ -16,9 +16,8 @@ from cavity._precision import in_float64
 from cavity._pytree import pytree
 from cavity.factors.base import Factor
 from cavity.factors.conjugate_likelihoods import Conjugate
+from cavity.factors.mixtures.weights import all_but, check_parts, log_mean_weights
 from cavity.families import Dirichlet, Product
-from cavity.families.base import describe
-from cavity.families.stirling import log_minus_digamma, stirling_remainder
 
 
 @pytree
@@ -33,7 +32,7 @@ class ConjugateMixture(Factor):
     def log_joint(self, q: Product, datum: Any, power: float) -> Array:
         """ℓ_α(j) for each component, (22)."""
         one = lambda part: self.component.log_mean(part, datum, power)
-        return log_mean_weights(q["weights"].concentration, power) + jax.vmap(one)(q["components"])
+        return log_mean_weights(jnp.asarray(q["weights"].concentration), power) + jax.vmap(one)(q["components"])
 
     @in_float64
     def responsibilities(self, q: Product, datum: Any, power: float = 1.0) -> Array:
@@ -76,45 +75,9 @@ def mixture_of(component: Conjugate) -> ConjugateMixture:
     return ConjugateMixture(component)
 
 
-def log_mean_weights(concentration: Array, power: float) -> Array:
-    """(1/α) log E[π_j^α], and E[log π_j] at power 0."""
-    alpha = jnp.asarray(concentration)
-    total = jnp.sum(alpha)
-    if power == 0:
-        return jnp.log(alpha / total) - log_minus_digamma(alpha) + log_minus_digamma(total)
-    return (log_gamma_ratio(alpha, power) - log_gamma_ratio(total, power)) / power
-
-
-def log_gamma_ratio(a: Array, step: Any) -> Array:
-    """log Γ(a + h) − log Γ(a) without the digits that large a would cost."""
-    rest = stirling_remainder(a + step) - stirling_remainder(a)
-    return a * jnp.log1p(step / a) + step * jnp.log(a + step) - step + rest
-
-
-def all_but(taken: Array) -> Array:
-    """1 − r_j, exact also where r_j is nearly one."""
-    return taken @ (1 - jnp.eye(taken.shape[-1]))
-
-
 def site_of_weights(cavity: Dirichlet, taken: Array, power: float) -> Dirichlet:
     """The site of the weights: π is tilted by π_j^α with probability r_j."""
     if power == 0 or len(taken) == 1:
         return Dirichlet(taken)
     tilted = jax.vmap(lambda unit: Dirichlet(cavity.concentration + power * unit).moments())(jnp.eye(len(taken)))
     return (1 / power) * (Dirichlet(taken @ tilted.concentration).from_moments() - cavity)
-
-
-def check_parts(prior: Any) -> None:
-    """Raise unless this is a product of a Dirichlet and as many components."""
-    parts = getattr(prior, "parts", None)
-    if not isinstance(parts, dict) or set(parts) != {"weights", "components"}:
-        raise ValueError(f"prior must be a dict with 'weights' and 'components'; got {describe(prior)}.")
-    weights, components = parts["weights"], parts["components"]
-    if not isinstance(weights, Dirichlet) or np.ndim(weights.concentration) != 1:
-        raise ValueError(f"prior['weights'] must be a Dirichlet over the components; got {describe(weights)}.")
-    count = len(weights.concentration)
-    if any(np.ndim(leaf) == 0 or len(leaf) != count for leaf in jax.tree.leaves(components)):
-        raise ValueError(
-            f"prior['components'] must have {count} members on its first axis, one for each weight; got "
-            f"{describe(components)}."
-        )

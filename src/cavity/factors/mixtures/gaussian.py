@@ -3,26 +3,22 @@
 from dataclasses import field, replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity._array import Array, namespace
+from cavity._precision import in_float64
 from cavity._pytree import pytree
-from cavity.factors.base import as_rows
-from cavity.factors.conjugate_likelihoods import gaussian_mean_precision
-from cavity.factors.mixtures.conjugate import ConjugateMixture, all_but, check_parts, log_mean_weights
-from cavity.factors.mixtures.matching import Matched, change_of_weights, parts_of
-from cavity.factors.mixtures.sums import InSums, chunk_size
-from cavity.families import Dirichlet, NormalGamma, NormalWishart, Product
+from cavity.factors.base import Factor, as_rows
+from cavity.factors.mixtures.cavity import Cavity
+from cavity.factors.mixtures.host import OnHost
+from cavity.factors.mixtures.weights import check_parts, log_sum_exp, shares
+from cavity.families import NormalGamma, NormalWishart, Product
 from cavity.families.base import describe
-from cavity.inference.contract import CHUNK, Sums
-from cavity.inference.named import ALL
-from cavity.inference.traced import Traced
+from cavity.inference.contract import Sums
 
 
 @pytree
-class GaussianMixture(ConjugateMixture):
+class GaussianMixture(Factor):
     """A mixture of Gaussians; its components are `NormalWishart` or `NormalGamma`."""
 
     row_by_row: bool = field(default=False, metadata={"static": True})  # its evidence
@@ -31,53 +27,35 @@ class GaussianMixture(ConjugateMixture):
         """Eigenvectors, which the evidence of many rows at once needs, have no derivative where eigenvalues agree."""
         return replace(self, row_by_row=True)
 
+    def log_mean(self, q: Product, datum: Array, power: float) -> Array:
+        return log_sum_exp(self.log_joint(q, datum, power)[:, None])[0]
+
     def log_joint(self, q: Product, datum: Array, power: float) -> Array:
-        parts = parts_of(q["components"])
-        return self._log_joints(q, parts, parts.squares(jnp.asarray(datum)[None]), power)[0]
+        """ℓ_α(j) for each component, (22)."""
+        cavity = Cavity.of(q, power)
+        squares = cavity.parts.squares(cavity.parts.from_mean(datum[None]))
+        return (cavity.log_weights + cavity.parts.log_mean(squares))[:, 0]
+
+    @in_float64
+    def responsibilities(self, q: Product, datum: Any, power: float = 1.0) -> Array:
+        """The posterior of the assignment, softmax_j ℓ_α(j)."""
+        datum = datum if hasattr(datum, "ndim") else np.asarray(datum, dtype=float)
+        return shares(self.log_joint(q, datum, power)[:, None])[1][:, 0]
+
+    def has_host_form(self) -> bool:
+        """Whether reads compute with NumPy where all numbers are NumPy's."""
+        return True
+
+    def estimate(self, cavity: Product, datum: Array, power: float) -> tuple[Product, Array]:
+        seen = Cavity.of(cavity, power)
+        rows = seen.match(datum[None])
+        return seen.total(rows, namespace(rows.log_means).isfinite(rows.log_means).astype(float)), rows.log_means[0]
 
     def site(self, cavity: Product, datum: Array, power: float) -> Product:
         return self.estimate(cavity, datum, power)[0]
 
-    def estimate(self, cavity: Product, datum: Array, power: float) -> tuple[Product, Array]:
-        site, log_means = self.summed(cavity, jnp.asarray(datum)[None], jnp.ones(1), power)
-        return site, log_means[0]
-
-    def summed(self, cavity: Product, x: Array, weight: Array, power: float) -> tuple[Product, Array]:
-        """Σ_n w_n λ̂_n over the rows of x from one cavity, and ℓ_α of each; rows where it is not finite are left out."""
-        parts, x, matched, weights, log_means = self.match(cavity, x, power)
-        weight = jnp.where(jnp.isfinite(log_means), weight, 0.0)
-        return self.total(parts, x, matched, weights, weight, power), log_means
-
-    def total(self, parts: Any, x: Array, matched: Matched, weights: Array, weight: Array, power: float) -> Product:
-        """Σ_n w_n λ̂_n of rows that were matched."""
-        total = Product({"weights": Dirichlet(weight @ weights), "components": parts.total(x, weight, matched)})
-        return (1 / power) * total if power else total
-
-    def match(
-        self, cavity: Product, x: Array, power: float, parts: Any = None, near: Any = None
-    ) -> tuple[Any, Array, Matched, Array, Array]:
-        """How each row changes components and weights; rows where ℓ_α is not finite are replaced by zeros.
-
-        `parts` and `near` are what many rows need alike of the cavity's components and weights.
-        """
-        parts = parts_of(cavity["components"]) if parts is None else parts
-        concentration = jnp.asarray(cavity["weights"].concentration)
-        s = parts.squares(x)
-        logs = self._log_joints(cavity, parts, s, power)
-        log_means = jax.nn.logsumexp(logs, axis=-1)
-        finite = jnp.isfinite(log_means)
-        x, s, logs = (jnp.where(finite.reshape(-1, *[1] * (v.ndim - 1)), v, 0.0) for v in (x, s, logs))
-        taken = jax.nn.softmax(logs)
-        matched = parts.match(s, taken, all_but(taken), power)
-        return parts, x, matched, change_of_weights(concentration, taken, power, near), log_means
-
-    def _log_joints(self, q: Product, parts: Any, s: Array, power: float) -> Array:
-        """ℓ_α(j) of every row, (n, J)."""
-        return log_mean_weights(q["weights"].concentration, power) + parts.log_mean(s, power)
-
     def sums(self, prior: Any, data: Any, algorithm: Any) -> Sums:
-        own = algorithm.n_sites == ALL  # sites of a row are many more numbers than its features
-        return Traced(InSums(self), prior, chunk=CHUNK if own else chunk_size(np.shape(data)[1]))
+        return OnHost(self, prior, np.shape(data)[1], algorithm)
 
     def check(self, prior: Any, data: Any) -> np.ndarray:
         check_parts(prior)
@@ -112,4 +90,4 @@ def gaussian_mixture() -> GaussianMixture:
     array([[-2.49],
            [ 2.49]])
     """
-    return GaussianMixture(gaussian_mean_precision())
+    return GaussianMixture()
