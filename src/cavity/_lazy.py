@@ -1,14 +1,17 @@
 """Names that a package loads when they are first asked for, and packages that not everybody has.
 
 Importing the library then imports neither JAX nor scikit-learn. What is missing is asked for by the name of the extra
-that brings it.
+that brings it. A module of which only some functions need JAX takes `jax`, `jnp` and `jitted` from here.
 """
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
+
+from cavity._array import is_jax
 
 EXTRAS = {"sklearn": "sklearn", "pandas": "pandas", "matplotlib": "demo"}  # which extra brings a package
 
@@ -43,3 +46,39 @@ def imported(module: str, needed_by: str) -> ModuleType:
             raise
         told = f"{needed_by} needs {missing}: pip install 'cavity[{EXTRAS[missing]}]'"
         raise ModuleNotFoundError(told, name=missing) from error
+
+
+class Later:
+    """A module that is imported when something of it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
+
+
+jax: Any = Later("jax")
+jnp: Any = Later("jax.numpy")
+
+
+def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """`jax.jit` of a function; JAX is imported when it is first called."""
+    program = cache(lambda: jax.jit(function, **options))
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return program()(*arguments, **named)
+
+    return call
+
+
+def jitted_for_jax(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function written against `namespace`: compiled where an argument is an array of JAX, and plain NumPy if not."""
+    program = jitted(function)
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        return (program if is_jax(*arguments) else function)(*arguments)
+
+    return call

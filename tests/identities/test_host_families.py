@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from cavity.families import DiagonalGaussian, Gaussian, Product
+from cavity.families import DiagonalGaussian, Gamma, Gaussian, Product
 from tests.registry import assert_trees_close, member
 
 RNG = np.random.default_rng(0)
@@ -17,7 +17,11 @@ def product(seed, lead):
 BUILD = {
     "gaussian": lambda seed, lead: member("gaussian", seed, lead),
     "diagonal-gaussian": lambda seed, lead: member("diagonal-gaussian", seed, lead),
+    "gamma": lambda seed, lead: member("gamma", seed, lead),
     "product": product,
+    "network": lambda seed, lead: Product(
+        {"a": member("diagonal-gaussian", seed, lead), "b": member("gamma", seed, lead)}
+    ),
 }
 READS = {
     "log_partition": lambda q, p, theta: q.log_partition(),
@@ -31,7 +35,9 @@ READS = {
     "statistics": lambda q, p, theta: q.statistics(jax.tree.map(lambda leaf: leaf[0], theta)),
     "is_proper": lambda q, p, theta: q.is_proper(),
     "arithmetic": lambda q, p, theta: q + 0.5 * p - q,
-    "means": lambda q, p, theta: (q.mean, q.variance, q.covariance) if hasattr(q, "mean") else 0.0,
+    "means": lambda q, p, theta: [getattr(q, name, 0.0) for name in ("mean", "variance", "covariance")],
+    "moments_along": lambda q, p, theta: q.moments_along(p),
+    "expected": lambda q, p, theta: q.expected(p),
 }
 
 
@@ -39,7 +45,7 @@ READS = {
 @pytest.mark.parametrize("name", BUILD)
 def test_reads_are_those_of_the_traced_form(name, lead):
     q, p = BUILD[name](1, lead), BUILD[name](2, lead)
-    theta = jax.tree.map(lambda leaf: RNG.normal(size=(5, *leaf.shape)), q.sample(0))
+    theta = jax.tree.map(lambda leaf: np.exp(RNG.normal(size=(5, *leaf.shape))), q.sample(0))
     every = lambda q, p, theta: {read: f(q, p, theta) for read, f in READS.items()}
     with jax.enable_x64(True):
         traced = jax.jit(every)(q, p, theta)
@@ -82,6 +88,8 @@ def test_lists_of_traced_numbers_are_arrays():
         DiagonalGaussian(np.ones(2), np.array([1.0, -1.0])),
         DiagonalGaussian(np.ones(2), np.zeros(2)),
         Product([DiagonalGaussian(np.ones(2), np.array([1.0, np.nan])), Gaussian.isotropic(2)]),
+        Gamma(-1.0, 2.0),
+        Gamma(np.array([1.0, 2.0]), np.array([1.0, -2.0])),
     ],
 )
 def test_what_is_improper_is_data_not_a_warning(bad):

@@ -17,6 +17,8 @@ from cavity.families.concentrations import (
     dirichlet_step,
     near_concentrations,
 )
+from cavity.families.gamma_shape import gamma_shape as gamma_shape_on_host
+from cavity.families.gamma_shape import slope_of_excess
 from cavity.families.inverse import gamma_shape, half_step, newton, wishart_df, wishart_half
 from cavity.families.stirling import wishart_excess, with_slope
 
@@ -42,6 +44,13 @@ def run(function, *args):
 def test_gamma_shape():
     excess = np.array([float(mp.log(a) - psi(0, a)) for a in GRID])
     np.testing.assert_allclose(run(gamma_shape, excess), GRID, rtol=1e-13)
+    np.testing.assert_allclose(gamma_shape_on_host(excess), GRID, rtol=1e-13)
+    assert np.all(np.isnan(gamma_shape_on_host([0.0, -1.0, np.nan, np.inf])))
+
+
+def test_slope_that_newtons_method_on_the_host_goes_by():
+    wanted = [float(1 / mp.mpf(a) - psi(1, a)) for a in GRID]
+    np.testing.assert_allclose(slope_of_excess(GRID), wanted, rtol=1e-13)
 
 
 def test_gamma_shape_derivatives():

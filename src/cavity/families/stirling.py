@@ -1,39 +1,44 @@
 """Differences of gamma functions that keep their digits: of log Γ and ψ from their leading terms, and divergences.
 
-Each is compiled once per shape, also outside jit.
+Arrays of JAX are given to programs that are compiled once per shape, also outside jit; those of NumPy need no JAX, but
+for what the Wishart needs.
 """
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.scipy.special import gammaln
 
+from cavity._array import Array, namespace
+from cavity._lazy import jax, jitted, jitted_for_jax, jnp
 from cavity.families import gaps
 from cavity.families.gaps import horner
+from cavity.special import log_gamma
 
 SERIES_FROM = 10.0  # where eight terms of Stirling's series are exact in double precision
 RISING = np.polynomial.polynomial.polyfromroots(-np.arange(SERIES_FROM))  # a (a + 1) … (a + 9)
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)  # B₂, B₄, …, B₁₆
 
-gap = jax.jit(gaps.gap)
-triangle_gap = jax.jit(gaps.triangle_gap)
+gap = jitted_for_jax(gaps.gap)
+triangle_gap = jitted_for_jax(gaps.triangle_gap)
 
 
-@jax.jit
+@jitted_for_jax
 def log_minus_digamma(a: Array) -> Array:
     """log a − ψ(a) > 0 for a > 0, falling from 1/a to 1/(2a)."""
     # Below the series' reach, ψ(a) = ψ(a + 10) − Σ_{k<10} 1/(a + k).
+    xp = namespace(a)
     small = a < SERIES_FROM
-    low = jnp.where(small, a, 1.0)
-    steps = _ratio_of_steps(low) - jnp.log1p(SERIES_FROM / low)
-    high = jnp.where(small, a + SERIES_FROM, a)
-    series = horner([b / (2 * k) for k, b in enumerate(BERNOULLI, start=1)], 1 / high**2)
-    return 0.5 / high + series + jnp.where(small, steps, 0.0)
+    low = xp.where(small, a, 1.0)
+    steps = _ratio_of_steps(low) - xp.log1p(SERIES_FROM / low)
+    high = xp.where(small, a + SERIES_FROM, a)
+    return 0.5 / high + digamma_series(high) + xp.where(small, steps, 0.0)
+
+
+def digamma_series(a: Array) -> Array:
+    """1/(12a²) − 1/(120a⁴) + …: what is left of log a − ψ(a) beside 1/(2a); minus the slope of `stirling_series`."""
+    return horner([b / (2 * k) for k, b in enumerate(BERNOULLI, start=1)], 1 / a**2)
 
 
 def _ratio_of_steps(a: Array) -> Array:
@@ -42,27 +47,29 @@ def _ratio_of_steps(a: Array) -> Array:
     return polynomial(slope, a) / polynomial(RISING, a)
 
 
-@jax.jit
+@jitted_for_jax
 def stirling_remainder(a: Array) -> Array:
     """R(a) = log Γ(a) − a log a + a, convex, with R′(a) = ψ(a) − log a."""
+    xp = namespace(a)
     small = a < SERIES_FROM
-    low = jnp.where(small, a, 1.0)
-    high = jnp.where(small, SERIES_FROM, a)
-    large = 0.5 * jnp.log(2 * jnp.pi / high) + stirling_series(high)
-    return jnp.where(small, gammaln(low) - low * jnp.log(low) + low, large)
+    low = xp.where(small, a, 1.0)
+    high = xp.where(small, SERIES_FROM, a)
+    large = 0.5 * xp.log(2 * np.pi / high) + stirling_series(high)
+    return xp.where(small, log_gamma(low) - low * xp.log(low) + low, large)
 
 
-@jax.jit
+@jitted_for_jax
 def stirling_bregman(a: Array, b: Array) -> Array:
     """R(b) − R(a) − R′(a)(b − a) ≥ 0: what KL divergences of gamma-like families are made of."""
     # Far up R is −½ log a and a tiny series; the divergence of the first is a gap.
+    xp = namespace(a, b)
     large = (a > SERIES_FROM) & (b > SERIES_FROM)
-    up, other = jnp.where(large, a, SERIES_FROM), jnp.where(large, b, SERIES_FROM)
-    series, slope = with_slope(stirling_series, up)
+    up, other = xp.where(large, a, SERIES_FROM), xp.where(large, b, SERIES_FROM)
+    series, slope = stirling_series(up), -digamma_series(up)
     high = 0.5 * gap((other - up) / up) + stirling_series(other) - series - slope * (other - up)
-    low, other = jnp.where(large, 1.0, a), jnp.where(large, 1.0, b)
+    low, other = xp.where(large, 1.0, a), xp.where(large, 1.0, b)
     plain = stirling_remainder(other) - stirling_remainder(low) + log_minus_digamma(low) * (other - low)
-    return jnp.where(large, high, plain)
+    return xp.where(large, high, plain)
 
 
 def stirling_series(a: Array) -> Array:
@@ -70,7 +77,7 @@ def stirling_series(a: Array) -> Array:
     return a * horner([b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)], 1 / a**2)
 
 
-@functools.partial(jax.jit, static_argnums=2)
+@partial(jitted, static_argnums=2)
 def wishart_bregman(df: Array, other: Array, dim: int) -> Array:
     """Σ_i B(x − i/2, y − i/2) − B(x, y) over i < D with x = ν/2, y = ν'/2 and B(x, y) = y log(y/x) − y + x.
 
@@ -100,7 +107,7 @@ def with_slope(function: Callable[[Array], Array], at: Array) -> tuple[Array, Ar
 
 def polynomial(coefficients: Any, x: Array) -> Array:
     """Σ_k c_k xᵏ by Horner's rule, c on the first axis; Clenshaw's recurrence makes XLA compute terms again."""
-    value = jnp.zeros_like(x)
+    value = namespace(x).zeros_like(x)
     for c in coefficients[::-1]:
         value = value * x + c
     return value

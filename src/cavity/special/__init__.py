@@ -25,6 +25,7 @@ __all__ = [
     "log_sigmoid",
     "sigmoid",
     "truncated_variance",
+    "xlogy",
 ]
 
 
@@ -63,8 +64,13 @@ def log_gamma(z: Any) -> Any:
     return _library(z).log_gamma(z)
 
 
-def _library(z: Any) -> Any:
-    if not is_jax(z):
+def xlogy(x: Any, y: Any) -> Any:
+    """x log y, and 0 where x is 0."""
+    return _library(x, y).xlogy(x, y)
+
+
+def _library(*z: Any) -> Any:
+    if not is_jax(*z):
         return host
     from cavity.special import traced
 

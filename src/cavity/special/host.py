@@ -8,7 +8,7 @@ comes from Laplace's continued fraction e = 1/(x + 2/(x + 3/(x + …))) with x =
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import erfcx
+from scipy.special import erfcx, xlogy
 from scipy.special import gammaln as log_gamma
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "sigmoid",
     "truncated",
     "truncated_variance",
+    "xlogy",
 ]
 
 SWITCH = 2.5

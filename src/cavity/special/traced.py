@@ -10,12 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import erfc
+from jax.scipy.special import erfc, xlogy
 from jax.scipy.special import gammaln as log_gamma
 
 from cavity.special.constants import LOG_SQRT_2PI
 
-__all__ = ["hazard", "hazard_excess", "log_gamma", "log_ndtr", "log_sigmoid", "sigmoid", "truncated_variance"]
+__all__ = [
+    "hazard",
+    "hazard_excess",
+    "log_gamma",
+    "log_ndtr",
+    "log_sigmoid",
+    "sigmoid",
+    "truncated_variance",
+    "xlogy",
+]
 
 SWITCH = 5.0
 DEPTH = 18  # of the continued fraction: exact to rounding at x = SWITCH
