@@ -405,9 +405,8 @@ def test_a_row_that_holds_nearly_all_of_a_weight_leaves_it_alone(sizes, data):
         return state
 
     def by_scan(state):
-        return always_scan(walk.sums.traced, state, walk.rows(0, state), plan, rates, walk.slots.counts, Setting(1.0))[
-            0
-        ]
+        rows = walk.rows(0, state)
+        return always_scan(walk.sums.traced, state, rows, plan, rates, walk.slots.counts, Setting(1.0))[0]
 
     begin = lambda: jax.tree.map(np.array, state)  # sites change in place
     fast = by_loops(begin())

@@ -1,8 +1,7 @@
 """How loops are compiled by Numba: which liberties the arithmetic has, and what is inlined.
 
-Compiling takes most of the time of a first fit. Only loops that Python calls are given a way in from Python, which takes
-time to compile; a part that is called from there without one ends the process. Parts that are called from one place
-are inlined before they are compiled.
+Compiling takes most of the time of a first fit. Only loops that Python calls are given a way in from Python, which
+takes time to compile: without it a part that Python calls ends the process. Parts called from one place are inlined.
 """
 
 import gc
