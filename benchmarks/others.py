@@ -81,7 +81,7 @@ class NumPyro(Classifying):
         return self
 
     def chance(self, X: np.ndarray) -> np.ndarray:
-        rows = np.column_stack([np.ones(len(X)), X])  # numbers of the guide are in the order of names
+        rows = np.column_stack([X, np.ones(len(X))])  # in the order in which the model draws them
         spread = np.einsum("nd,de,ne->n", rows, self.covariance, rows)
         return expit(rows @ self.mean / np.sqrt(1 + np.pi * spread / 8))
 
