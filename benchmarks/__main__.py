@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks import (
     averaged,
     batches,
+    latency,
     memory,
     mixture,
     network,
@@ -28,6 +29,7 @@ PARTS = {
     "sequential": sequential,
     "batches": batches,
     "peers": peers,
+    "latency": latency,
     "tracing": tracing,
     "memory": memory,
     "sparse": sparse,

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from benchmarks.first_fit import SHAPE
+from benchmarks.new_process import SHAPE
 
 LIMITS = {"empty": 6.0, "full": 2.5}  # seconds
 ROUNDS = 3
@@ -29,6 +29,6 @@ def seconds_of_pair() -> dict[str, float]:
 
 def seconds_of_process(directory: str) -> float:
     begun = time.perf_counter()
-    run = [sys.executable, "-m", "benchmarks.first_fit", "cavity", "GaussianMixture", "GaussianMixture"]
+    run = [sys.executable, "-m", "benchmarks.new_process", "fit", "cavity.GaussianMixture", "GaussianMixture"]
     subprocess.run(run, capture_output=True, check=True, env={**os.environ, "CAVITY_CACHE": directory})
     return time.perf_counter() - begun

@@ -6,8 +6,6 @@ the mean log density of 20,000 further rows (of classes, the log-loss; of regres
 variance where a peer has no other).
 """
 
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from benchmarks.first_fit import SHAPE
+from benchmarks.others import OTHERS
 from benchmarks.timing import in_turn, of_call
 
 NEW_ROWS = 20_000
@@ -36,23 +34,18 @@ class Case(NamedTuple):
     limit: float | None
 
 
-FIRST = [
-    ("LogisticClassifier", "sklearn.linear_model.LogisticRegression"),
-    ("ProbitClassifier", "sklearn.linear_model.LogisticRegression"),
-    ("PoissonRegressor", "sklearn.linear_model.PoissonRegressor"),
-    ("GaussianRegressor", "sklearn.linear_model.BayesianRidge"),
-    ("StudentTRegressor", "sklearn.linear_model.HuberRegressor"),
-]
-FIRST_LIMIT = 1.5
 WARM = [
     Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 100_000, 20, False, 2.0),
     Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 100_000, 20, True, 0.5),
     Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 1_000_000, 20, False, 3.0),
     Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 1_000_000, 20, True, 0.5),
     Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 100_000, 200, True, 1.0),
-    Case("LogisticClassifier", "statsmodels.api.GLM", 100_000, 20, False, 1.0),
+    Case("LogisticClassifier", "statsmodels.GLM", 100_000, 20, False, 1.0),
+    Case("LogisticClassifier", "glum.GeneralizedLinearRegressor", 100_000, 20, False, None),
+    Case("LogisticClassifier", "numpyro.Laplace", 100_000, 20, False, None),
     Case("PoissonRegressor", "sklearn.linear_model.PoissonRegressor", 100_000, 20, False, 2.0),
     Case("PoissonRegressor", "sklearn.linear_model.PoissonRegressor", 100_000, 20, True, 0.5),
+    Case("PoissonRegressor", "glum.GeneralizedLinearRegressor", 100_000, 20, False, None),
     Case("GaussianRegressor", "sklearn.linear_model.BayesianRidge", 100_000, 20, False, 1.0),
     Case("GaussianRegressor", "sklearn.linear_model.BayesianRidge", 100_000, 20, True, 1.0),
     Case("StudentTRegressor", "sklearn.linear_model.HuberRegressor", 100_000, 20, False, None),
@@ -60,12 +53,7 @@ WARM = [
 
 
 def lines() -> Iterator[str]:
-    """First fits in new processes, then warm ones, ten classes, and a learned prior variance beside a given one."""
-    for ours, theirs in FIRST:
-        module, _, name = theirs.rpartition(".")
-        sides = {"ours": ("cavity", ours), "theirs": (module, name)}
-        times = in_turn({k: of_call(partial(in_new_process, *v, ours), count=1) for k, v in sides.items()}, rounds=4)
-        yield told(f"first fit in a new process, {SHAPE[0]} × {SHAPE[1]}: {ours}", theirs, times, FIRST_LIMIT)
+    """Warm fits, ten classes, and a learned prior variance beside a given one."""
     for case in WARM:
         if find_spec(case.theirs.partition(".")[0]) is None:
             yield f"peers {case.theirs} is not installed"
@@ -81,12 +69,6 @@ def told(what: str, theirs: str, times: dict[str, float], limit: float | None, s
         f"peers {what} / {theirs.rpartition('.')[2]} {ratio:.2f}{bound}; {times['ours']:.3g} s against "
         f"{times['theirs']:.3g} s{scores}"
     )
-
-
-def in_new_process(module: str, name: str, model: str) -> None:
-    """Import what is needed, make data of our model and fit once."""
-    run = [sys.executable, "-m", "benchmarks.first_fit", module, name, model]
-    subprocess.run(run, capture_output=True, check=True)
 
 
 def draw(case: Case) -> tuple[Data, Data]:
@@ -128,22 +110,10 @@ def fitted(module: str, name: str, data: Data, **options: Any) -> Any:
 
 def of_peer(case: Case, data: Data) -> Any:
     """Theirs, fitted."""
+    if case.theirs in OTHERS:
+        return OTHERS[case.theirs](case.ours).fit(*data)
     module, _, name = case.theirs.rpartition(".")
-    if name != "GLM":
-        return fitted(module, name, data)
-    api = import_module(module)
-    return Glm(api.GLM(data[1], api.add_constant(data[0]), family=api.families.Binomial()).fit())
-
-
-class Glm:
-    """A result of statsmodels, asked as one of scikit-learn."""
-
-    def __init__(self, result: Any) -> None:
-        self.result = result
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        chance = expit(np.column_stack([np.ones(len(X)), X]) @ self.result.params)
-        return np.column_stack([1 - chance, chance])
+    return fitted(module, name, data)
 
 
 def log_density(model: Any, ours: str, X: np.ndarray, y: np.ndarray) -> float:

@@ -2,10 +2,15 @@
 
 import gc
 import os
+import tempfile
 
 # before NumPy is loaded: workers that each start as many threads as there are cores wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ["CAVITY_CACHE"] = "off"  # nothing of a user's, and nothing that an earlier run has compiled
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    # nothing of a user's or of an earlier run: a place that ends with the run, where its workers and the processes that
+    # tests start find what one of them has compiled
+    PROGRAMS = tempfile.TemporaryDirectory(prefix="cavity-tests-")
+    os.environ["CAVITY_CACHE"] = PROGRAMS.name
 
 from importlib.metadata import version
 from pathlib import Path

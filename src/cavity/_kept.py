@@ -6,94 +6,39 @@ directory keeps all programs there, ours among them. Whatever goes wrong with fi
 """
 
 import contextlib
-import hashlib
 import os
-import platform
-import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-OFF = ("0", "off")
-PLACES = ("CAVITY_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA", "HOME")  # variables that say where programs are kept
-DIGEST = hashlib.sha256().digest_size
+from cavity._files import PLACES, Files, store
+
 _lock = threading.Lock()
 _here = threading.local()
 _calls = 0
 _before: tuple[Any, bool] = (None, False)
 
 
-def directory() -> Path | None:
-    """Where programs are kept: as CAVITY_CACHE says, or in the user's cache; None where they are not."""
-    given = os.environ.get("CAVITY_CACHE", "")
-    if given.lower() in OFF:
-        return None
-    if given:
-        return Path(given).expanduser() / "programs"
-    try:
-        return users_cache() / "cavity" / "programs"
-    except RuntimeError:  # a user without a home
-        return None
-
-
-def users_cache() -> Path:
-    """Where this platform keeps what can be made again."""
-    if os.environ.get("XDG_CACHE_HOME"):
-        return Path(os.environ["XDG_CACHE_HOME"])
-    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
-        return Path(os.environ["LOCALAPPDATA"])
-    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-
-
 @cache
-def machine() -> str:
-    """The processor that programs are made for: a home may be shared by machines with other instructions."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        found = sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))})
-        return hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
-    return hashlib.sha256("".join(platform.uname()).encode()).hexdigest()[:16]
+def programs(*_: str | None) -> "Programs | None":
+    """The store for what these variables say."""
+    files = store("programs")
+    return None if files is None else Programs(files)
 
 
-class Files:
-    """Programs in the files of a directory. Each begins with a digest of the rest, and appears as a whole."""
+class Programs:
+    """What JAX asks of a store, for the threads that are in a call of the library."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
     def get(self, key: str) -> bytes | None:
-        """A program, if it is kept in one piece."""
-        if not answers_here():
-            return None
-        with contextlib.suppress(OSError):
-            content = (self._path / key).read_bytes()
-            if hashlib.sha256(content[DIGEST:]).digest() == content[:DIGEST]:
-                return content[DIGEST:]
-        return None
+        return self._files.get(key) if answers_here() else None
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep a program, unless that is impossible."""
-        if not answers_here():
-            return
-        with contextlib.suppress(OSError):
-            self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with tempfile.NamedTemporaryFile(dir=self._path, suffix=".part", delete=False) as file:
-                try:
-                    file.write(hashlib.sha256(value).digest() + value)
-                    file.close()
-                    os.replace(file.name, self._path / key)
-                except OSError:
-                    os.unlink(file.name)
-
-
-@cache
-def store(*_: str | None) -> Files | None:
-    """The store for what these variables say."""
-    path = directory()
-    return None if path is None else Files(path / machine())
+        if answers_here():
+            self._files.put(key, value)
 
 
 def answers_here() -> bool:
@@ -137,7 +82,7 @@ def entered() -> Any:
 
         with _lock:
             if _calls == 0:
-                files, theirs = store(*map(os.environ.get, PLACES)), compilation_cache._cache
+                files, theirs = programs(*map(os.environ.get, PLACES)), compilation_cache._cache
                 theirs = theirs or config.compilation_cache_dir.value
                 if files is None or theirs or not config.enable_compilation_cache.value:
                     return None
@@ -157,5 +102,5 @@ def left() -> None:
 
     with _lock:
         _calls -= 1
-        if _calls == 0 and isinstance(compilation_cache._cache, Files):  # or somebody has put another there since
+        if _calls == 0 and isinstance(compilation_cache._cache, Programs):  # or somebody has put another there since
             compilation_cache._cache, compilation_cache._cache_initialized = _before

@@ -1,12 +1,13 @@
 """Names that a package loads when they are first asked for, and packages that not everybody has.
 
 Importing the library then imports neither JAX nor scikit-learn. What is missing is asked for by the name of the extra
-that brings it.
+that brings it. A module of which only some functions need JAX takes `jax`, `jnp` and `jitted` from here.
 """
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
@@ -43,3 +44,28 @@ def imported(module: str, needed_by: str) -> ModuleType:
             raise
         told = f"{needed_by} needs {missing}: pip install 'cavity[{EXTRAS[missing]}]'"
         raise ModuleNotFoundError(told, name=missing) from error
+
+
+class Later:
+    """A module that is imported when something of it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
+
+
+jax: Any = Later("jax")
+jnp: Any = Later("jax.numpy")
+
+
+def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """`jax.jit` of a function; JAX is imported when it is first called."""
+    program = cache(lambda: jax.jit(function, **options))
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return program()(*arguments, **named)
+
+    return call

@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PUBLIC = {"cavity", "cavity.datasets", "cavity.diagnostics", "cavity.estimators", "cavity.factors", "cavity.families"}
 LAYERS = [
     "_array",
+    "_files",
     "_lazy",
     "_pytree",
     "_tree",

@@ -168,6 +168,27 @@ def test_mixtures_need_numpy_scipy_and_scikit_learn_only(options):
     assert not {*run(code + MIXTURE.format(options=options))} & SLOW_TO_IMPORT
 
 
+NETWORK = """
+import pickle
+import numpy as np
+import warnings
+warnings.simplefilter('ignore')
+X = np.random.default_rng(0).normal(size=(60, 3))
+y = X[:, 0] > 0 if 'Classifier' in {name!r} else X[:, 0]
+model = cavity.{name}((5,), n_epochs=2).fit(X, y).partial_fit(X, y)
+assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+print(*{{module.partition('.')[0] for module in sys.modules}})
+"""
+
+
+@pytest.mark.parametrize("name", ["NetworkRegressor", "NetworkClassifier"])
+def test_networks_with_compiled_loops_need_no_jax(name):
+    pytest.importorskip("numba")
+    loaded = run(REFUSED.format(packages=SLOW_TO_IMPORT) + NETWORK.format(name=name))
+    assert not {*loaded} & SLOW_TO_IMPORT
+    assert "numba" in loaded
+
+
 ESTIMATORS = {*TARGETS, "GaussianMixture", "NetworkRegressor", "NetworkClassifier"}
 
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from cavity.families import DiagonalGaussian, Gaussian, Product
+from cavity.families import DiagonalGaussian, Gamma, Gaussian, Product
 from tests.registry import assert_trees_close, member
 
 RNG = np.random.default_rng(0)
@@ -22,9 +22,13 @@ CONJUGATE = ("dirichlet", "beta", "normal-gamma", "normal-wishart")  # whose dra
 BUILD = {
     "gaussian": lambda seed, lead: member("gaussian", seed, lead),
     "diagonal-gaussian": lambda seed, lead: member("diagonal-gaussian", seed, lead),
+    "gamma": lambda seed, lead: member("gamma", seed, lead),
     "product": product,
     **{name: lambda seed, lead, name=name: member(name, seed, lead) for name in CONJUGATE},
     "mixture": mixture,
+    "network": lambda seed, lead: Product(
+        {"a": member("diagonal-gaussian", seed, lead), "b": member("gamma", seed, lead)}
+    ),
 }
 READS = {
     "log_partition": lambda q, p, theta: q.log_partition(),
@@ -91,6 +95,8 @@ def test_lists_of_traced_numbers_are_arrays():
         DiagonalGaussian(np.ones(2), np.array([1.0, -1.0])),
         DiagonalGaussian(np.ones(2), np.zeros(2)),
         Product([DiagonalGaussian(np.ones(2), np.array([1.0, np.nan])), Gaussian.isotropic(2)]),
+        Gamma(-1.0, 2.0),
+        Gamma(np.array([1.0, 2.0]), np.array([1.0, -2.0])),
     ],
 )
 def test_what_is_improper_is_data_not_a_warning(bad):

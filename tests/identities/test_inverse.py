@@ -62,6 +62,7 @@ def both(function, *args):
 def test_gamma_shape():
     excess = np.array([float(mp.log(a) - psi(0, a)) for a in GRID])
     np.testing.assert_allclose(both(gamma_shape, excess), [GRID] * 2, rtol=1e-13)
+    assert np.all(np.isnan(gamma_shape(np.array([0.0, -1.0, np.nan, np.inf]))))
 
 
 def test_gamma_shape_derivatives():

@@ -38,6 +38,13 @@ SIZES = [(3, 5, 1), (3, 4, 6, 1), (3, 5, 2), "labels"]
 few = lambda name, sizes: sizes == SIZES[0] or name in ("literal sep", "ep", "sep in batches")  # what differs most
 
 
+def from_python(part):
+    """A part of compiled loops, which has no way in from Python."""
+    from numba import njit
+
+    return njit(lambda *arguments: part(*arguments))
+
+
 def run(function, *args):
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, function(*args))
@@ -56,7 +63,7 @@ def test_relu_moments_are_right_from_minus_to_plus_40_deviations(ratio):
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-300)
     compiled = pytest.importorskip("cavity.factors.networks.compiled.rectified")
     mean, variance, _, _ = out = np.zeros((4, 1))
-    compiled.rectify(1, np.array([scale * ratio]), np.array([scale**2]), *out)
+    from_python(compiled.rectify)(1, np.array([scale * ratio]), np.array([scale**2]), *out)
     np.testing.assert_allclose([mean[0], variance[0]], wanted, rtol=1e-12, atol=1e-300)
 
 
@@ -64,7 +71,7 @@ def test_compiled_tails_lose_no_digits_from_minus_to_plus_40_deviations():
     compiled = pytest.importorskip("cavity.factors.networks.compiled.rectified")
     ratios = np.concatenate([np.linspace(-40, 40, 641), np.linspace(-0.01, 0.01, 21)])
     found = np.zeros((4, len(ratios)))
-    compiled.rectify(len(ratios), ratios, np.ones(len(ratios)), *found)
+    from_python(compiled.rectify)(len(ratios), ratios, np.ones(len(ratios)), *found)
     with mp.workdps(60):
         tails = [(r, mp.npdf(r), mp.erfc(-r / mp.sqrt(2)) / 2) for r in map(mp.mpf, ratios.tolist())]
         first = [pdf + r * cdf for r, pdf, cdf in tails]
@@ -80,7 +87,7 @@ def test_compiled_tails_lose_no_digits_from_minus_to_plus_40_deviations():
 def test_compiled_tails_beyond_all_deviations(size):
     compiled = pytest.importorskip("cavity.factors.networks.compiled.rectified")
     found = np.zeros((4, 2))
-    compiled.rectify(2, np.array([-size, size]), np.ones(2), *found)
+    from_python(compiled.rectify)(2, np.array([-size, size]), np.ones(2), *found)
     np.testing.assert_array_equal(found, [[0, size], [0, 1], [0, 1], [0, 0]])
 
 
@@ -217,11 +224,13 @@ def data():
 @pytest.mark.parametrize("mean", [-3e3, -60.0, -32.0, -29.0, -2.0, 0.0, 0.3, 7.0, 60.0])
 def test_what_a_label_says_of_an_output(mean, y):
     compiled = pytest.importorskip("cavity.factors.networks.compiled.noise")
+    from cavity.factors.networks.compiled.arrays import signals_in
+
     variance = 0.3
     room = np.zeros((8, 1, 1))
-    signals = compiled.signals_in.py_func(room)
+    signals = signals_in.py_func(room)
     signals.total[:], signals.spread[:] = mean, variance
-    found = compiled.label(room, 0, y), signals.by_mean[0, 0], signals.by_variance[0, 0]
+    found = from_python(compiled.label)(room, 0, y), signals.by_mean[0, 0], signals.by_variance[0, 0]
     with mp.workdps(800):
         log_z = lambda m, v: mp.log(mp.erfc(-y * m / mp.sqrt(2 * (1 + v))) / 2)
         at = mp.mpf(mean), mp.mpf(variance)
@@ -396,7 +405,8 @@ def test_a_row_that_holds_nearly_all_of_a_weight_leaves_it_alone(sizes, data):
         return state
 
     def by_scan(state):
-        return always_scan(walk.sums, state, walk.rows(0, state), plan, rates, walk.slots.counts, Setting(1.0))[0]
+        rows = walk.rows(0, state)
+        return always_scan(walk.sums.traced, state, rows, plan, rates, walk.slots.counts, Setting(1.0))[0]
 
     begin = lambda: jax.tree.map(np.array, state)  # sites change in place
     fast = by_loops(begin())

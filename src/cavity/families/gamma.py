@@ -2,16 +2,16 @@
 
 from typing import Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.scipy.special import gammaln, xlogy
+from scipy.special import polygamma
 
+from cavity._array import Array, is_jax, namespace
+from cavity._lazy import jax, jnp
 from cavity._precision import in_float64, is_traced
-from cavity.families.base import ExpFamily, check_alike, family, total_of_logs
+from cavity.families.base import ExpFamily, as_array, check_alike, family, total_of_logs
 from cavity.families.inverse import gamma_shape
 from cavity.families.stirling import gap, log_minus_digamma, stirling_bregman
+from cavity.special import log_gamma, xlogy
 
 
 @family
@@ -33,11 +33,14 @@ class Gamma(ExpFamily):
         if not is_traced(self.shape, self.rate) and shape != rate:
             raise ValueError(f"rate must be an array like shape, {shape}; got one of {rate}.")
 
+    def has_host_form(self) -> bool:
+        return True
+
     @property
     @in_float64
     def mean(self) -> Array:
         """E[x] = a/b."""
-        return jnp.asarray(self.shape) / self.rate
+        return self.shape / self.rate
 
     @property
     @in_float64
@@ -47,18 +50,26 @@ class Gamma(ExpFamily):
 
     @in_float64
     def log_partition(self) -> Array:
-        return jnp.sum(gammaln(self.shape) - self.shape * jnp.log(self.rate))
+        xp = namespace(self.shape, self.rate)
+        return xp.sum(log_gamma(self.shape) - self.shape * xp.log(self.rate))
 
     @in_float64
     def moments(self) -> Self:
         # ψ(a) − log b, relative to log E[x]: what `from_moments` takes off again
         mean = self.mean
-        return type(self)(jnp.log(mean) - log_minus_digamma(jnp.asarray(self.shape)), -mean)
+        return type(self)(namespace(mean).log(mean) - log_minus_digamma(self.shape), -mean)
+
+    @in_float64
+    def moments_along(self, direction: Self) -> Self:
+        if is_jax(self.shape, self.rate, direction.shape, direction.rate):
+            return super().moments_along(direction)
+        scale, tilt = direction.rate / self.rate, polygamma(1, self.shape) * direction.shape
+        return type(self)(tilt - scale, (self.shape * scale - direction.shape) / self.rate)
 
     @in_float64
     def from_moments(self) -> Self:
         mean = -self.rate
-        shape = gamma_shape(jnp.log(mean) - self.shape)
+        shape = gamma_shape(namespace(mean).log(mean) - self.shape)
         return type(self)(shape, shape / mean)
 
     @in_float64
@@ -66,31 +77,35 @@ class Gamma(ExpFamily):
         check_alike(self, other)
         # a' (r − 1 − log r) + R(a') − R(a) − R'(a)(a' − a), r = μ/μ': log Γ of large shapes would cancel.
         step = (self.mean - other.mean) / other.mean
-        return jnp.sum(other.shape * gap(step) + stirling_bregman(jnp.asarray(self.shape), jnp.asarray(other.shape)))
+        price = other.shape * gap(step)
+        return namespace(price).sum(price + stirling_bregman(self.shape, other.shape))
 
     @in_float64
     def is_proper(self) -> Array:
-        leaves = jnp.stack([jnp.asarray(self.shape), jnp.asarray(self.rate)])
-        return jnp.all((leaves > 0) & jnp.isfinite(leaves))
+        xp = namespace(self.shape, self.rate)
+        leaves = xp.stack([self.shape, self.rate])
+        return xp.all((leaves > 0) & xp.isfinite(leaves))
 
     @in_float64
     def statistics(self, theta: Array) -> Self:
-        return type(self)(jnp.log(theta), -jnp.asarray(theta))
+        theta = as_array(theta)
+        return type(self)(namespace(theta).log(theta), -theta)
 
     @in_float64
     def log_base(self, theta: Array) -> Array:
-        return -jnp.sum(jnp.log(theta))
+        xp = namespace(theta)
+        return -xp.sum(xp.log(theta))
 
     @in_float64
     def log_weight(self, theta: Array) -> Array:
-        theta = jnp.asarray(theta)
-        outside = (theta < 0) | jnp.isposinf(theta)
-        safe = jnp.where(outside, 1.0, theta)
-        return total_of_logs(jnp.where(outside, -jnp.inf, xlogy(self.shape - 1, safe) - self.rate * safe))
+        theta, xp = as_array(theta), namespace(theta, self.shape, self.rate)
+        outside = (theta < 0) | xp.isposinf(theta)
+        safe = xp.where(outside, 1.0, theta)
+        return total_of_logs(xp.where(outside, -np.inf, xlogy(self.shape - 1, safe) - self.rate * safe))
 
     @in_float64
     def expected_log_base(self, moments: Self) -> Array:
-        return -jnp.sum(moments.shape)
+        return -namespace(moments.shape).sum(moments.shape)
 
     def event_shape(self) -> tuple[int, ...]:
         return tuple(np.shape(self.shape))

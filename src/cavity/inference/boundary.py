@@ -8,10 +8,10 @@ finite is not zero). The scope of double precision is entered here; it holds for
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from cavity._kept import double_precision
+from cavity._lazy import jax
 from cavity.inference.contract import CHUNK, Rows
 
 

@@ -1,5 +1,6 @@
 """What the Bayesian linear models share: coefficients with a Gaussian posterior, learned at once or in chunks."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +24,8 @@ from cavity.estimators.linear.targets import Targets
 from cavity.estimators.linear.task import Fits, Fitted, Free, Hyper, Task
 from cavity.estimators.parameters import estimator, parameter
 from cavity.estimators.units import Moments
+from cavity.factors.glm.host import SMALL
+from cavity.inference.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -178,7 +181,9 @@ class LinearEstimator(Estimator):
         search = fits
         if algorithms[0].n_sites == 0:  # without sites there is no evidence to climb
             search = ByEngine(replace(task, algorithms=choose("auto", data[0], None)))
-        hyper, fitted = learn(task, start, search, fits)
+        # between fits too: on small matrices several threads of BLAS only wait for each other
+        with one_blas_thread() if data[0].shape[1] <= SMALL else nullcontext():
+            hyper, fitted = learn(task, start, search, fits)
         all_sums = fits.sums if isinstance(fits, Conjugate) and earlier is None else None
         return self._function(state, task, hyper, fitted, known, all_sums)
 

@@ -118,7 +118,8 @@ class NetworkEstimator(Estimator, abc.ABC):
     )
     n_jobs: int | None = parameter(
         "int or None",
-        "Networks fitted at the same time; None for all processors. Fewer, where EP's sites would not fit.",
+        "Networks fitted at the same time; None or -1 for as many as OMP_NUM_THREADS says, or as there are processors. "
+        "Fewer, where EP's sites would not fit.",
         default=None,
     )
     random_state: Any = parameter(

@@ -1,14 +1,15 @@
 """Several networks at the same time."""
 
-import os
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
 from typing import Any
 
+from cavity.inference.threads import available
+
 
 def jobs_of(n_jobs: int | None) -> int:
     """How many networks may be fitted at the same time."""
-    return (os.cpu_count() or 1) if n_jobs in (None, -1) else int(n_jobs or 1)
+    return available() if n_jobs in (None, -1) else int(n_jobs or 1)
 
 
 def in_parallel(function: Any, *arguments: Any, at_once: int, over: Event) -> list[Any]:

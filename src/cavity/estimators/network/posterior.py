@@ -4,21 +4,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from scipy.special import logsumexp
 
 from cavity._kept import double_precision
+from cavity._lazy import jax
+from cavity.estimators.network import outputs
 from cavity.estimators.units import Units
-from cavity.factors.networks import varying_noise
 from cavity.factors.networks.factor import Network
 from cavity.families import Product
-from cavity.inference.boundary import call
 from cavity.inference.source import Arrays, chunks
-
-ROWS = 1024  # that are predicted at a time
 
 
 class DataUnits(NamedTuple):
@@ -74,23 +69,22 @@ class NetworkPosterior:
 
         In standardised units: squares of the target's own may be too large for a number.
         """
-        found = [self._over_rows(partial(moments, self.factor, leaves_in_float64(q)), X) for q in self.networks]
+        found = [self._over_rows(partial(outputs.moments, self.factor, q), X) for q in self.networks]
         means, variances, noises = np.moveaxis(np.array(found), 1, 0)
         return means, variances, noises
 
     def log_predictive(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log p(y | x, data) of each row."""
         z = self.units.y.to_fit(y)
-        each = [self._over_rows(partial(log_density, self.factor, leaves_in_float64(q)), X, z) for q in self.networks]
+        each = [self._over_rows(partial(outputs.log_density, self.factor, q), X, z) for q in self.networks]
         return logsumexp(each, axis=0) - np.log(len(each)) - np.log(self.units.y.scale)
 
     def _over_rows(self, function: Any, X: np.ndarray, *columns: np.ndarray) -> np.ndarray:
-        """A compiled function of rows, a thousand at a time: one shape, compiled once. Rows are its last axis."""
+        """A function of rows, which are its last axis, some of them at a time."""
         found = []
-        for part in chunks(Arrays.of((X, *columns)), ROWS):
+        for part in chunks(Arrays.of((X, *columns)), outputs.ROWS):
             rows = np.column_stack([self.units.x.to_fit(part[0]), *part[1:]])
-            padded = np.pad(rows, ((0, ROWS - len(rows)), (0, 0)))
-            found.append(call(function, padded)[..., : len(rows)])
+            found.append(function(rows))
         return np.concatenate(found, axis=-1)
 
     def draw_functions(self, X: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
@@ -101,35 +95,5 @@ class NetworkPosterior:
             q = self.networks[(first + number) % len(self.networks)]["weights"]
             with double_precision():
                 weights = q.draw(jax.random.fold_in(jax.random.key(seed), number))
-            values[number] = self._over_rows(partial(evaluated, self.factor, weights), X)
+            values[number] = self._over_rows(partial(outputs.evaluated, self.factor, weights), X)
         return self.units.y.center + self.units.y.scale * values
-
-
-def leaves_in_float64(q: Product) -> Product:
-    with double_precision():
-        return jax.tree.map(jnp.asarray, q)
-
-
-@jax.jit
-def moments(factor: Network, q: Product, rows: Array) -> Array:
-    """Mean and variance of the function and variance of the noise at each row, (3, n)."""
-    weights = q["weights"]
-    size_one = q["noise"].rate / (q["noise"].shape - 1) if "noise" in q.parts else 0.0  # labels have no noise
-
-    def one(x: Array) -> Array:
-        mean, variance, _ = factor.output(weights.mean, weights.variance, x)
-        size = varying_noise.mean_size(varying_noise.LogSize(mean[1], variance[1])) if len(mean) == 2 else 1.0
-        return jnp.stack([mean[0], variance[0], size * size_one])
-
-    return jax.vmap(one, out_axes=1)(rows)
-
-
-@jax.jit
-def log_density(factor: Network, q: Product, rows: Array) -> Array:
-    """log p(y | x) of rows with the target last."""
-    return jax.vmap(lambda row: factor.log_mean(q, (row[:-1], row[-1]), 1.0))(rows)
-
-
-@jax.jit
-def evaluated(factor: Network, weights: Array, rows: Array) -> Array:
-    return jax.vmap(lambda x: factor.evaluate(weights, x)[0])(rows)

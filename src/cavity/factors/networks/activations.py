@@ -1,11 +1,9 @@
-"""Mean and variance of an activation function of a Gaussian variable, in closed form.
+"""Mean and variance of an activation function of a Gaussian variable, in closed form, of NumPy's arrays or JAX's.
 
 Each is written so that neither loses its digits in the tails: where the function is all but flat, or all but linear.
 """
 
-import jax.numpy as jnp
-from jax import Array
-
+from cavity._array import Array, namespace
 from cavity.special import hazard_excess, log_ndtr, truncated_variance
 
 LEAK = 0.01  # slope of the leaky ReLU below zero
@@ -26,9 +24,10 @@ def leaky_relu(mean: Array, variance: Array) -> tuple[Array, Array]:
 
 def sin(mean: Array, variance: Array) -> tuple[Array, Array]:
     """Of sin a: e^{−v/2} sin m and ½ (1 − e^{−v})(1 + e^{−v} cos 2m)."""
-    damping = jnp.exp(-variance)
-    mean_of = jnp.exp(-0.5 * variance) * jnp.sin(mean)
-    return mean_of, -0.5 * jnp.expm1(-variance) * (1 + damping * jnp.cos(2 * mean))
+    xp = namespace(mean, variance)
+    damping = xp.exp(-variance)
+    mean_of = xp.exp(-0.5 * variance) * xp.sin(mean)
+    return mean_of, -0.5 * xp.expm1(-variance) * (1 + damping * xp.cos(2 * mean))
 
 
 def identity(mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -42,9 +41,10 @@ def _rectified(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     From those of a where it is above zero: with r = m/s, e = φ(r)/Φ(r) + r and the truncated variance t, they are
     s Φ(r) e and s² Φ(r) (t + e² Φ(−r)), in which nothing cancels.
     """
-    scale = jnp.sqrt(variance)
+    xp = namespace(mean, variance)
+    scale = xp.sqrt(variance)
     ratio = mean / scale
-    excess, above, below = hazard_excess(ratio), jnp.exp(log_ndtr(ratio)), jnp.exp(log_ndtr(-ratio))
+    excess, above, below = hazard_excess(ratio), xp.exp(log_ndtr(ratio)), xp.exp(log_ndtr(-ratio))
     return scale * above * excess, variance * above * (truncated_variance(ratio) + excess**2 * below), above
 
 

@@ -12,12 +12,11 @@ weights are in one row, layer after layer, each as (n_in + 1, n_out) with the bi
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity._array import Array, namespace
 from cavity._checks import check_positive, is_integer
+from cavity._lazy import jax, jnp
 from cavity._pytree import pytree
 from cavity.factors.base import Factor, as_rows
 from cavity.factors.glm.likelihoods import Probit
@@ -28,7 +27,12 @@ from cavity.factors.networks.weight_prior import LEAST_SHARE
 from cavity.families import DiagonalGaussian, Gamma, Product
 from cavity.families.base import describe
 
-FUNCTIONS = {"relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sin": jnp.sin, "identity": lambda a: a}
+FUNCTIONS = {
+    "relu": lambda a: jax.nn.relu(a),
+    "leaky_relu": lambda a: jax.nn.leaky_relu(a),
+    "sin": lambda a: jnp.sin(a),
+    "identity": lambda a: a,
+}
 
 
 class Outputs(NamedTuple):
@@ -65,15 +69,15 @@ class Network(Architecture, Factor):
         """Anything in one row for all weights, as a matrix (n_in + 1, n_out) for each layer."""
         shapes = [(a + 1, b) for a, b in pairwise(self.sizes)]
         ends = np.cumsum([a * b for a, b in shapes])[:-1]
-        return [part.reshape(shape) for part, shape in zip(jnp.split(row, ends), shapes, strict=True)]
+        return [part.reshape(shape) for part, shape in zip(namespace(row).split(row, ends), shapes, strict=True)]
 
     def output(self, mean: Array, variance: Array, x: Array) -> Outputs:
-        """Moments of the outputs for one x, from those of the weights."""
+        """Moments of the outputs for one x, from those of the weights; for many rows where units are independent."""
         layers = zip(self.layers(mean), self.layers(variance), strict=True)
         return self._with_covariances(layers, x) if self.unit_covariances else self._independent(layers, x)
 
     def _independent(self, layers: Any, x: Array) -> Outputs:
-        z, s = jnp.asarray(x), jnp.zeros_like(x)
+        z, s = x, namespace(x).zeros_like(x)
         for number, layer in enumerate(layers):
             z, s = ACTIVATIONS[self.activation](z, s) if number else (z, s)
             z, s = through(layer[0], layer[1], z, s)
@@ -194,7 +198,10 @@ class Network(Architecture, Factor):
 
 def through(weight: Array, spread: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
     """Mean and variance of a layer's sums, from those of its weights and inputs."""
-    mean, variance = jnp.append(mean, 1.0), jnp.append(variance, 0.0)
+    xp = namespace(weight, mean)
+    beside = (*mean.shape[:-1], 1)
+    mean = xp.concatenate([mean, xp.ones(beside)], axis=-1)
+    variance = xp.concatenate([variance, xp.zeros(beside)], axis=-1)
     total = variance @ weight**2 + (mean**2 + variance) @ spread
     return mean @ weight / np.sqrt(len(weight)), total / len(weight)
 

@@ -6,9 +6,8 @@ a + 1 and a + 2. Hernández-Lobato & Adams (2015), "Probabilistic Backpropagatio
 Neural Networks". Everything is written as differences: shapes in the millions keep the digits of one datum's share.
 """
 
-import jax.numpy as jnp
-from jax import Array
-
+from cavity._array import Array
+from cavity._lazy import jnp
 from cavity.families import Gamma
 from cavity.families.stirling import log_minus_digamma
 from cavity.special import LOG_SQRT_2PI

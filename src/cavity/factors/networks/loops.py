@@ -7,9 +7,9 @@ hold it.
 from itertools import pairwise
 from typing import Any
 
-import jax
 import numpy as np
 
+from cavity import _tree as tree
 from cavity.factors.networks.architecture import Architecture
 from cavity.factors.networks.weight_prior import Refined
 from cavity.families import DiagonalGaussian, Gamma, Product
@@ -74,16 +74,17 @@ def with_implied_sites(factor: Architecture, state: State, rows: Rows, plan: Pla
     order, data = plan.rows[:, 0], data_of(rows)
     score = steps.with_implied_sites(layers_of(factor), order, data, q, base, room_of(factor))
     after = with_moments(state.q, q)
-    site = jax.tree.map(lambda end, start: (end - start)[None] / len(data.y), after, prior)
+    site = tree.map(lambda end, start: (end - start)[None] / len(data.y), after, prior)
     return state._replace(q=after, sites=site), Info(0, 0, np.nan, score)
 
 
 def with_own_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
     """Steps of size one, a row each, whose sites change in place: there may be no room for others."""
     q, site_noise, stack = moments_of(state.q), site_noise_of(state.q, rows.sites), rows.sites
-    sites, free = Sites(stack["weights"].shift, stack["weights"].precision, site_noise), np.ones(factor.n_weights)
+    sites = Sites(stack["weights"].shift, stack["weights"].precision, site_noise)
+    free, none = np.ones(factor.n_weights), np.zeros(factor.n_weights, sites.shift.dtype)
     order = plan.rows[:, 0]
-    score = steps.with_own_sites(layers_of(factor), order, data_of(rows), q, sites, room_of(factor), free)
+    score = steps.with_own_sites(layers_of(factor), order, data_of(rows), q, sites, room_of(factor), free, none)
     keep_noise(state.q, stack, site_noise)
     return state._replace(q=with_moments(state.q, q)), Info(0, 0, np.nan, score)
 
@@ -103,7 +104,7 @@ def with_weighted_sites(factor: Architecture, state: State, rows: Rows, plan: Pl
 def keep_noise(q: Product, stack: Product, columns: np.ndarray) -> None:
     """What sites of rows say of the noise, back from columns to where it is kept."""
     if "noise" in q.parts:
-        for leaf, column in zip(jax.tree.leaves(stack["noise"]), columns.T, strict=True):
+        for leaf, column in zip(tree.leaves(stack["noise"]), columns.T, strict=True):
             leaf[...] = column
 
 
@@ -129,11 +130,11 @@ def in_batches(
 
 def refined_by_loop(now: Refined) -> Refined:
     """One round of EP over the prior's factors, by a compiled loop."""
-    weights, sites, shares = (tuple(np.array(leaf) for leaf in jax.tree.leaves(part)) for part in now[::2] + now[3:])
+    weights, sites, shares = (tuple(np.array(leaf) for leaf in tree.leaves(part)) for part in now[::2] + now[3:])
     total = np.array([now.precision.shape, now.precision.rate])
     visit: Any = prior_loop.refine
     visit(*weights, *sites, *shares, total)
-    return Refined(DiagonalGaussian(*weights), Gamma(*total), DiagonalGaussian(*sites), Gamma(*shares))  # type: ignore[arg-type]
+    return Refined(DiagonalGaussian(*weights), Gamma(*total), DiagonalGaussian(*sites), Gamma(*shares))
 
 
 def with_parts(q: Product, weights: DiagonalGaussian, noise: np.ndarray) -> Product:
@@ -167,7 +168,7 @@ def site_noise_of(q: Product, sites: Product) -> np.ndarray:
     """Shape and rate of the noise's precision in sites, as columns."""
     if "noise" not in q.parts:
         return np.zeros((len(sites["weights"].shift), 2))
-    return np.stack(jax.tree.leaves(sites["noise"]), axis=1).astype(float)
+    return np.stack(tree.leaves(sites["noise"]), axis=1).astype(float)
 
 
 def data_of(rows: Rows) -> "Data":

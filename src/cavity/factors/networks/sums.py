@@ -4,15 +4,16 @@ With all weights alike every hidden unit would ask for the same update, for ever
 Equation (1) holds from the beginning, q = λ₀ + Σ sites, with λ₀ what the prior's factors say at the time.
 
 Data are visited by compiled loops where there are such for the algorithm (`cavity.factors.networks.loops`), and else as
-those of any other factor; tests hold the two equal.
+those of any other factor, by programs that only then are imported with JAX; tests hold the two equal.
 """
 
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from cavity import _tree as tree
 from cavity._kept import double_precision
 from cavity._precision import to_numpy
 from cavity.factors.networks import loops
@@ -20,11 +21,9 @@ from cavity.factors.networks.architecture import Architecture
 from cavity.factors.networks.site_storage import allocate
 from cavity.factors.networks.weight_prior import Refined, refine
 from cavity.families import DiagonalGaussian, Gamma, Product
-from cavity.inference.contract import Report, Rows, Setting
+from cavity.inference.contract import Found, Programs, Report, Rows, Setting, Sums, Terms, Tree, View
 from cavity.inference.named import ALL, Algorithm
 from cavity.inference.order import Plan
-from cavity.inference.pull import Each
-from cavity.inference.traced import Traced
 from cavity.inference.update import Info, State
 
 NO_EVIDENCE = "a network has no log Z; its scores are in Result.history.score."
@@ -37,14 +36,13 @@ class Inner(NamedTuple):
     scores: tuple[float, ...]  # mean log density of the data under their cavities, sweep by sweep
 
 
-class OfNetwork(Traced):
+class OfNetwork(Sums):
     """A network fitted by one algorithm."""
 
     scores = True
 
     def __init__(self, factor: Architecture, prior: Product, algorithm: Algorithm) -> None:
-        super().__init__(Each(factor), prior)
-        self.factor, self.algorithm = factor, algorithm
+        self.factor, self.prior, self.algorithm = factor, prior, algorithm
         self.in_batches_only = algorithm.n_sites != ALL and loops.has_loops(factor, algorithm)
         self.copies_sites = algorithm.n_sites != ALL  # of all rows there may be no room for two
 
@@ -52,24 +50,24 @@ class OfNetwork(Traced):
         """q with random means, made up of equal sites."""
         q = beginning(self.factor, prior, seed)
         share = 0.0 if slots.nowhere else 1 / float(np.sum(slots.counts))
-        one = jax.tree.map(lambda a, b: share * (a - b), q, prior)
+        one = tree.map(lambda a, b: share * (a - b), q, prior)
         zeros: Any = np.zeros(self.factor.n_weights)
         inner = Inner(Gamma(zeros, zeros), ())
         if slots.own:
             options = self.factor.site_dtype, self.factor.site_directory
             return State(q, [allocate(one, size, *options) for size in sizes], None, None, prior, inner)
         sites = allocate(one, len(slots.counts))
-        filed = jax.tree.map(np.zeros_like, sites)
+        filed = tree.map(np.zeros_like, sites)
         return State(q, sites, filed, np.zeros(len(slots.counts)), prior, inner)
 
     def with_sites(self, state: State, sites: Any) -> State:
         """A state with other sites, copied to where there is room for them."""
-        jax.tree.map(np.copyto, state.sites, sites)
+        tree.map(np.copyto, state.sites, sites)
         return state
 
     def total(self, rows: Rows) -> Product:
         add = lambda leaf: np.einsum("k,k...->...", rows.weight, leaf)  # forms no other array
-        return jax.tree.map(add, rows.sites)
+        return tree.map(add, rows.sites)
 
     def visits(
         self, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, setting: Setting
@@ -77,7 +75,30 @@ class OfNetwork(Traced):
         done = None
         if loops.has_loops(self.factor, self.algorithm):
             done = loops.visits(self.factor, self.algorithm.settles, state, rows, plan, rates, counts)
-        return super().visits(state, rows, plan, rates, counts, setting) if done is None else done
+        return self.traced.visits(state, rows, plan, rates, counts, setting) if done is None else done
+
+    @cached_property
+    def traced(self) -> Sums:
+        """What there are no loops for."""
+        from cavity.inference.pull import Each
+        from cavity.inference.traced import Traced
+
+        return Traced(Each(self.factor), self.prior)
+
+    def own_site(self) -> Any:
+        return tree.map(np.zeros_like, self.prior)
+
+    def estimates(self, view: View, rows: Rows, setting: Setting) -> Found:
+        return self.traced.estimates(view, rows, setting)
+
+    def terms(self, view: View, rows: Rows, setting: Setting) -> Terms:
+        return self.traced.terms(view, rows, setting)
+
+    def errors(self, view: View, rows: Rows, draws: Tree, setting: Setting) -> np.ndarray:
+        return self.traced.errors(view, rows, draws, setting)
+
+    def programs(self) -> Programs:
+        return self.traced.programs()
 
     def end_sweep(self, state: State, info: Info) -> State:
         """Refine the prior, and remember the score."""

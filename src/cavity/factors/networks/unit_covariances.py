@@ -3,10 +3,10 @@
 Weights are independent, so with one hidden layer units are too. Those of a second layer, and two outputs, are not.
 """
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity._array import Array
+from cavity._lazy import jnp
 from cavity.factors.networks.activations import ACTIVATIONS, LEAK
 from cavity.special import log_ndtr
 

@@ -7,11 +7,10 @@ a mixture of noises of fixed size. Where s and the function go together, each no
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from cavity._array import Array, namespace
+from cavity._lazy import jax, jnp
 from cavity.factors.networks import gamma_noise
 from cavity.families import Gamma
 from cavity.families.stirling import log_minus_digamma
@@ -63,12 +62,15 @@ def at_nodes(residual: Array, variance: Array, log_size: LogSize) -> tuple[Array
 
 def mean_size(log_size: LogSize) -> Array:
     """E[e^c(s)]."""
-    return jnp.asarray(WEIGHTS) @ sizes(log_size)
+    return sizes(log_size) @ WEIGHTS
 
 
 def sizes(log_size: LogSize) -> Array:
-    """e^c(s) at every node."""
-    return jnp.exp(LIMIT * jnp.tanh((log_size.mean + jnp.sqrt(log_size.variance) * NODES) / LIMIT))
+    """e^c(s) at every node, on the last axis."""
+    xp = namespace(log_size.mean, log_size.variance)
+    mean, sd = xp.asarray(log_size.mean), xp.sqrt(log_size.variance)
+    at = mean[..., None] + sd[..., None] * NODES
+    return xp.exp(LIMIT * xp.tanh(at / LIMIT))
 
 
 def sized(noise: Gamma, log_size: LogSize) -> Gamma:

@@ -6,9 +6,7 @@ said of λ. The prior of a network, λ₀ in equation (1), is the sum of their s
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from cavity._lazy import jax, jitted, jnp
 from cavity.factors.networks import gamma_noise
 from cavity.families import DiagonalGaussian, Gamma
 
@@ -25,7 +23,7 @@ class Refined(NamedTuple):
     of_precision: Gamma
 
 
-@jax.jit
+@jitted
 def refine(now: Refined) -> Refined:
     """One round of EP over the factors of all weights."""
 

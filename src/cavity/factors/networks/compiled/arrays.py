@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from cavity.factors.networks.compiled.decorators import inlined
+from cavity.factors.networks.compiled.decorators import compiled
 
 Vector: TypeAlias = np.ndarray
 Matrix: TypeAlias = np.ndarray
@@ -121,13 +121,13 @@ class Batches(NamedTuple):
     counts: Vector  # how many rows share each site
 
 
-@inlined
+@compiled
 def matrix(row: Vector, start: int, n_in: int, n_out: int) -> Matrix:
     """A layer's part of a row of all weights."""
     return row[start : start + n_in * n_out].reshape(n_in, n_out)
 
 
-@inlined
+@compiled
 def signals_in(room: Room) -> Signals:
     """Views of the parts of an array that has room for all signals."""
     return Signals(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])

@@ -20,7 +20,7 @@ from cavity.factors.networks.compiled.arrays import (
 )
 from cavity.factors.networks.compiled.batch_signals import propagate_batch
 from cavity.factors.networks.compiled.batch_sites import add_sites
-from cavity.factors.networks.compiled.decorators import compiled
+from cavity.factors.networks.compiled.decorators import compiled, loop
 from cavity.factors.networks.compiled.noise import noise_cavity
 from cavity.factors.networks.compiled.updates import LEAST
 
@@ -28,7 +28,7 @@ WIDEST = 32  # columns at a time: larger batches come in parts, so that signals 
 MOST_HALVINGS = 40  # of the rate of a batch that would leave q improper; then the batch is passed over
 
 
-@compiled
+@loop
 def in_batches(
     layers: Layers, batches: Batches, data: Data, q: Sites, sites: Sites, filed: Filed, room: Room
 ) -> tuple[float, int]:

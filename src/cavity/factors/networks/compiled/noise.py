@@ -10,7 +10,7 @@ import numpy as np
 
 from cavity.factors.networks import varying_noise
 from cavity.factors.networks.compiled.arrays import Noise, Room, signals_in
-from cavity.factors.networks.compiled.decorators import compiled
+from cavity.factors.networks.compiled.decorators import compiled, inlined
 
 NODES, LOG_WEIGHTS, LIMIT = varying_noise.NODES, np.log(varying_noise.WEIGHTS), varying_noise.LIMIT
 COUNT = len(NODES)
@@ -41,7 +41,7 @@ def site_of_rises(shape: float, rate: float, first: float, second: float) -> tup
     return 0.0, 0.0
 
 
-@compiled
+@inlined
 def constant_noise(room: Room, last: int, y: float, shape: float, rate: float) -> tuple[float, float, float]:
     """log Z, with its slopes in the output's moments left in `room`, and what the datum says of the noise."""
     signals = signals_in(room)
@@ -61,7 +61,8 @@ def changing_noise(room: Room, last: int, y: float, shape: float, rate: float) -
     residual, variance = y - signals.total[last, 0], signals.spread[last, 0]
     middle, width = signals.total[last, 1], signals.spread[last, 1]
     square, reach, top = residual * residual, math.sqrt(width), -math.inf
-    share, size, bent, rise = np.empty(COUNT), np.empty(COUNT), np.empty(COUNT), np.empty((2, COUNT))
+    work = np.empty((5, COUNT))
+    share, size, bent, first, second = work[0], work[1], work[2], work[3], work[4]
     for k in range(COUNT):
         bounded = math.tanh((middle + reach * NODES[k]) / LIMIT)
         size[k], bent[k] = math.exp(LIMIT * bounded), 1.0 - bounded * bounded
@@ -82,11 +83,11 @@ def changing_noise(room: Room, last: int, y: float, shape: float, rate: float) -
         by_variance += share[k] * slope
         by_middle += share[k] * slope * spread * bent[k]
         by_width += share[k] * slope * spread * bent[k] * NODES[k] / (2.0 * reach)
-        rise[0, k], rise[1, k] = rises(square, variance, shape, rate * size[k])
-        once += share[k] * math.expm1(rise[0, k])
+        first[k], second[k] = rises(square, variance, shape, rate * size[k])
+        once += share[k] * math.expm1(first[k])
     once, twice = math.log1p(once), 0.0
     for k in range(COUNT):
-        twice += share[k] * math.exp(rise[0, k] - once) * math.expm1(rise[1, k])
+        twice += share[k] * math.exp(first[k] - once) * math.expm1(second[k])
     signals.by_mean[last, 0], signals.by_variance[last, 0] = by_mean, by_variance
     signals.by_mean[last, 1], signals.by_variance[last, 1] = by_middle, by_width
     more, scale = site_of_rises(shape, rate, once, math.log1p(twice))
@@ -112,7 +113,7 @@ def label(room: Room, last: int, y: float) -> float:
     return log_mean
 
 
-@compiled
+@inlined
 def log_evidence_and_noise(
     output: int, room: Room, last: int, y: float, shape: float, rate: float
 ) -> tuple[float, float, float]:
@@ -124,7 +125,7 @@ def log_evidence_and_noise(
     return constant_noise(room, last, y, shape, rate)
 
 
-@compiled
+@inlined
 def noise_cavity(noise: Noise, site: Noise, part: float) -> tuple[float, float, bool]:
     """Shape and rate without a part of a site's, and whether this is a cavity; if it is none, they are as they were."""
     shape, rate = noise[0] - part * site[0], noise[1] - part * site[1]

@@ -4,8 +4,6 @@ A step is two passes over the weights: signals forward, and their update, before
 unit. Each sweep returns the sum of log Z from the rows' cavities.
 """
 
-import numpy as np
-
 from cavity.factors.networks.compiled.arrays import (
     Cavity,
     Data,
@@ -18,14 +16,14 @@ from cavity.factors.networks.compiled.arrays import (
     Sites,
     Vector,
 )
-from cavity.factors.networks.compiled.decorators import compiled
+from cavity.factors.networks.compiled.decorators import compiled, loop
 from cavity.factors.networks.compiled.noise import noise_cavity
 from cavity.factors.networks.compiled.own_sites import remove, update_own
 from cavity.factors.networks.compiled.signals import propagate
 from cavity.factors.networks.compiled.updates import decay, update, update_tied
 
 
-@compiled
+@loop
 def without_sites(layers: Layers, order: Indices, data: Data, q: Cavity, room: Room) -> float:
     """No site is kept: a row's cavity is q."""
     total, weights, noise = 0.0, Moments(q.mean, q.variance), q.noise
@@ -39,7 +37,7 @@ def without_sites(layers: Layers, order: Indices, data: Data, q: Cavity, room: R
     return total
 
 
-@compiled
+@loop
 def with_implied_sites(layers: Layers, order: Indices, data: Data, q: Cavity, prior: Prior, room: Room) -> float:
     """All rows share a site that is never formed: it is (q − prior)/N at every step."""
     total, weights, noise, share = 0.0, Moments(q.mean, q.variance), q.noise, 1.0 / len(order)
@@ -64,13 +62,15 @@ def times(share: float, shift: Vector | None) -> Vector | None:
     return None if shift is None else share * shift
 
 
-@compiled
+@loop
 def with_own_sites(
-    layers: Layers, order: Indices, data: Data, q: Cavity, sites: Sites, room: Room, free: Vector
+    layers: Layers, order: Indices, data: Data, q: Cavity, sites: Sites, room: Room, free: Vector, none: Vector
 ) -> float:
-    """Every row has a site of its own, kept in its row of `sites`; `free` has room for which weights have a cavity."""
+    """Every row has a site of its own, kept in its row of `sites`.
+
+    `free` has room for which weights have a cavity; `none` are zeros, of the kind that sites are.
+    """
     total, weights, noise, last = 0.0, Moments(q.mean, q.variance), q.noise, len(order) - 1
-    none = np.zeros_like(sites.precision[0])
     nothing = Site(none, none)
     remove(weights, Site(sites.shift[order[0]], sites.precision[order[0]]), free)
     X, y, _ = data

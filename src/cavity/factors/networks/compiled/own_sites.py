@@ -19,7 +19,7 @@ def remove(weights: Moments, site: Site, free: Vector) -> None:
         free[i] = 1.0 if good else 0.0
 
 
-@compiled
+@inlined
 def update_own(layers: Layers, room: Room, free: Vector, weights: Moments, site: Site, later: Site) -> None:
     """The moments that `updates.update` gives, the site of every weight, and the cavity of the next row.
 
@@ -71,7 +71,7 @@ def move_own(
             )
 
 
-@inlined
+@compiled
 def matched(
     w: float, v: float, slope: float, bend: float, new: float, site: tuple[float, float], later: tuple[float, float]
 ) -> tuple[float, float, float, float, float]:

@@ -34,13 +34,14 @@ def propagate(
     return log_mean, more, scale
 
 
-@compiled
+@inlined
 def forward(layers: Layers, weights: Moments, x: Vector, room: Room) -> None:
     """Mean and variance of every layer's sums, its inputs, and what the way back needs, all left in `room`."""
     (sizes, starts, _), (mean, variance) = layers, weights
     in_mean, in_variance, total, spread, above, density, _, _ = signals_in(room)
     depth = len(sizes) - 1
-    in_mean[0, : sizes[0]] = x
+    for i in range(sizes[0]):
+        in_mean[0, i] = x[i]
     for layer in range(depth):
         n_in, n_out, start = sizes[layer] + 1, sizes[layer + 1], starts[layer]
         in_mean[layer, n_in - 1], in_variance[layer, n_in - 1] = 1.0, 0.0  # for the bias
@@ -98,7 +99,7 @@ def sums(mean: Matrix, variance: Matrix, z: Vector, s: Vector, total: Vector, sp
             spread[j] += w * w * b + variance[i, j] * both
 
 
-@compiled
+@inlined
 def backward(layers: Layers, weights: Moments, room: Room) -> None:
     """From the outputs' slopes of log Z those of every unit's sum, scaled as the weights below it need them.
 
@@ -144,7 +145,7 @@ def slopes_below(weights: Moments, slopes: Slopes, below: Rectified, found: Slop
         out_mean[i], out_variance[i] = through(first, second, third, z[i], above[i], density[i])
 
 
-@inlined
+@compiled
 def through(first: float, second: float, third: float, z: float, p: float, f: float) -> tuple[float, float]:
     """Slopes in mean and variance of a sum, from those in a rectified one."""
     to_mean = first + 2.0 * z * second

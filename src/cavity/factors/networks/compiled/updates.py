@@ -11,14 +11,14 @@ from cavity.factors.networks.weight_prior import LEAST_SHARE
 LEAST, MOST = LEAST_SHARE, 1.0 / LEAST_SHARE
 
 
-@inlined
+@compiled
 def tilt(w: float, z: float, s: float, by_mean: float, by_variance: float) -> tuple[float, float]:
     """For a weight of mean w on an input of mean z and variance s: ∂log Z and its curvature h."""
     slope = by_mean * z + 2.0 * w * by_variance * s
     return slope, slope * slope - 2.0 * by_variance * (z * z + s)
 
 
-@inlined
+@compiled
 def moved(w: float, v: float, slope: float, bend: float) -> tuple[float, float]:
     """Mean and variance of the tilted distribution, or the cavity's where it has none."""
     left = 1.0 - v * bend
@@ -26,7 +26,7 @@ def moved(w: float, v: float, slope: float, bend: float) -> tuple[float, float]:
     return w + v * (slope if good else 0.0), v * (left if good else 1.0)  # factors are selected, lest stores be
 
 
-@compiled
+@inlined
 def update(layers: Layers, room: Room, weights: Moments) -> None:
     """Moments of every weight's tilted distribution, from its cavity's; a weight that has none keeps the cavity's."""
     (sizes, starts, _), (mean, variance) = layers, weights

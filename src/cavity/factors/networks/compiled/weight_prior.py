@@ -1,12 +1,12 @@
 """`weight_prior.refine` as a compiled loop: factors are visited one after another, which JAX does slowly."""
 
 from cavity.factors.networks.compiled.arrays import Noise, Vector
-from cavity.factors.networks.compiled.decorators import compiled
+from cavity.factors.networks.compiled.decorators import loop
 from cavity.factors.networks.compiled.noise import rises, site_of_rises
 from cavity.factors.networks.weight_prior import WIDEST
 
 
-@compiled
+@loop
 def refine(
     shift: Vector,
     precision: Vector,
