@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks import (
     averaged,
     batches,
+    fields,
     memory,
     mixture,
     network,
@@ -25,6 +26,7 @@ from benchmarks import (
 PARTS = {
     "averaged": averaged,
     "sweeps": sweeps,
+    "fields": fields,
     "sequential": sequential,
     "batches": batches,
     "peers": peers,

@@ -17,7 +17,7 @@ from cavity.inference.update import Info, State
 from cavity.quadrature import Tilt
 
 FEW = 32  # batches in a sweep: more are worth a compiled program
-NUMBERS = 2**17  # in a work array over a chunk: several of them stay in the cache,
+NUMBERS = 2**18  # in a work array over a chunk: several of them stay in the cache,
 FEWEST = 256  # but so many rows are worth the steps of Python for a chunk
 quiet = np.errstate(all="ignore")  # NaN is an answer: rows that have one are skipped and counted
 
