@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks import (
     averaged,
     batches,
+    fields,
     latency,
     memory,
     mixture,
@@ -26,6 +27,7 @@ from benchmarks import (
 PARTS = {
     "averaged": averaged,
     "sweeps": sweeps,
+    "fields": fields,
     "sequential": sequential,
     "batches": batches,
     "peers": peers,

@@ -58,11 +58,11 @@ def limits():
     }
 
 
-def fit(model, rows, name, n_threads, **options):
+def fit(model, rows, name, n_threads, family=cavity.Gaussian, **options):
     factor, observe = MODELS[model]
     features = ROWS[rows]
     y = observe(features @ np.resize(THETA, features.shape[1]), np.random.default_rng(4))
-    prior = cavity.Gaussian.isotropic(features.shape[1], 10.0)  # the first cavities are wide
+    prior = family.isotropic(features.shape[1], 10.0)  # the first cavities are wide
     options = {"max_sweeps": SWEEPS, "tol": 0.0} | options
     return cavity.fit(factor, prior, (features, y), ALGORITHMS[name], n_threads=n_threads, **options)
 
@@ -95,6 +95,14 @@ def test_the_same_bits(model, rows, name):
     assert same(one, two)
     assert same(one, four)
     assert limits() == before
+
+
+@pytest.mark.parametrize("name", ["aep", "parallel-ep", "averaged-vmp", "ep-batch"])
+def test_the_same_bits_of_mean_fields(name):
+    one, two, four = (fit("logit", "dense", name, n, cavity.DiagonalGaussian) for n in (1, 2, 4))
+    assert np.isfinite(one.log_evidence)
+    assert same(one, two)
+    assert same(one, four)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

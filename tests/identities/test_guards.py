@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity.inference.contract import Setting
 from cavity.inference.guard import MAX_HALVINGS, advance
 from cavity.inference.pull import pull
+from cavity.inference.sweep import private
 from tests.registry import FACTORS, assert_trees_close
 from tests.steps import WAYS
 
@@ -109,6 +111,27 @@ def test_outliers_under_a_student_t_leave_q_proper(algorithm):
         )
     assert bool(result.posterior.is_proper())
     assert np.isfinite(result.log_evidence)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_sites_go_as_far_as_q_where_a_step_is_cut(at_once):
+    # far outliers have sites of negative precision: a long step along them loses q
+    features = np.random.default_rng(1).normal(size=(40, 2))
+    given = (
+        cavity.factors.student_t(1.0, 0.5),
+        cavity.DiagonalGaussian.isotropic(2, 0.01),
+        (features, np.full(40, 30.0)),
+    )
+    steps = WAYS["chunks"].begin(*given, cavity.ep())
+    if at_once:
+        state = private(steps.walk, steps.state, but_sites=True)
+        steps.state, info = steps.walk.all_at_once(state, 1e5, Setting(1.0))
+    else:
+        info = steps.visit(range(40), rate=1e5)
+    assert info.backoffs == 1
+    assert bool(steps.state.q.is_proper())
+    assert np.any(steps.state.q.precision < 100.0)
+    assert_trees_close(steps.state.q, steps.rebuilt(), rtol=1e-12)
 
 
 def test_averaged_ep_that_cycles_is_damped_until_it_settles():

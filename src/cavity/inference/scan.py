@@ -123,5 +123,6 @@ def own_step(
 ) -> tuple[Any, Any, Any]:
     """A batch whose rows have sites of their own."""
     found = programs.own_estimates(carried[0], batch.sites, batch.data, batch.weight, power)
-    q, change, cut = update_own(carried[0], found, batch.rate)
+    q, rate, cut = update_own(carried[0], found, batch.rate)
+    change = jax.tree.map(lambda leaf: rate * leaf, found.change)
     return (q, None, None, None), (found.skipped, jnp.asarray(cut).astype(int), found.log_scale), change

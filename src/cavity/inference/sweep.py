@@ -56,9 +56,10 @@ def sweep(walk: Walk, state: State, course: Course) -> Swept:
     """One pass over the data from a state, which is left as it is."""
     algorithm, start = course.algorithm, state
     setting = Setting(algorithm.power, course.seed, course.number, course.values)
-    state = private(walk, state)
     whole = is_one_batch(algorithm, walk.problem)
-    if whole and not walk.sums.in_batches_only:
+    at_once = whole and not walk.sums.in_batches_only
+    state = private(walk, state, but_sites=at_once and walk.slots.own)
+    if at_once:
         used = float(rates_of_one_batch(course)[0])
         state, info = walk.all_at_once(state, used, setting, course.near)
     else:
@@ -71,12 +72,13 @@ def sweep(walk: Walk, state: State, course: Course) -> Swept:
     return Swept(state, info, course.share if algorithm.settles else used, is_a_map)
 
 
-def private(walk: Walk, state: State) -> State:
-    """A state whose stacks may be written to."""
+def private(walk: Walk, state: State, but_sites: bool = False) -> State:
+    """A state whose stacks may be written to, but for sites that a sweep makes anew."""
     if not walk.sums.copies_sites:
         return state
-    copied = tree.map(np.array, (state.sites, state.filed, state.filed_weight, state.beside))
-    return state._replace(sites=copied[0], filed=copied[1], filed_weight=copied[2], beside=copied[3])
+    copied = tree.map(np.array, (state.filed, state.filed_weight, state.beside))
+    sites = state.sites if but_sites else tree.map(np.array, state.sites)
+    return state._replace(sites=sites, filed=copied[0], filed_weight=copied[1], beside=copied[2])
 
 
 def is_one_batch(algorithm: Algorithm, problem: Problem) -> bool:

@@ -73,9 +73,8 @@ def is_safe(state: State, slot: Array, found: Found, rate: Array, count: Array) 
 
 
 def update_own(q: Member, found: Found, rate: Array) -> tuple[Any, Any, Any]:
-    """q and the change of the rows' own sites, after a step by what they ask for; whether the rate was cut."""
-    q, rate, cut = advance(q, found.total, rate)
-    return q, tree.map(lambda leaf: rate * leaf, found.change), cut
+    """q after a step by what rows with sites of their own ask for, the rate of that step, and whether it was cut."""
+    return advance(q, found.total, rate)
 
 
 def settle(start: State, end: State, counts: np.ndarray, share: float, average: bool) -> tuple[State, bool]:

@@ -49,11 +49,15 @@ class Walk:
     def over_chunks(self, function: Callable[[Rows], Any], rows: Rows, which: Which = slice(None)) -> Iterator[Any]:
         """A function of every chunk of some rows, in their order."""
         bounds = pieces(which, len(rows.weight), self.sums.chunk)
+        yield from self.over_pieces(lambda piece: function(chosen(rows, piece)), bounds)
+
+    def over_pieces(self, function: Callable[[Any], Any], bounds: list[Any]) -> Iterator[Any]:
+        """A function of the bounds of every chunk, in threads where sums may be formed there."""
         if not self.sums.in_threads or len(bounds) == 1:
-            yield from (function(chosen(rows, piece)) for piece in bounds)
+            yield from map(function, bounds)
             return
         with one_blas_thread():
-            yield from self.threads.map(lambda piece: function(chosen(rows, piece)), bounds)
+            yield from self.threads.map(function, bounds)
 
     def chunks(self, size: int) -> Iterator[Rows]:
         """All rows, so many at a time."""
@@ -101,14 +105,42 @@ class Walk:
         """One batch of all rows, with sites of their own: proposed, guarded as a whole, and then kept."""
         seen = state if near is None else state._replace(q=near)
         view, parts = self.view(seen, 0, setting.power), range(len(self.problem.source.parts))
-        found = [self.estimates(view, self.rows(p, state), slice(None), setting) for p in parts]
-        total = joined(each._replace(change=None, beside=None) for each in found)
-        q, changes, cut = update_own(state.q, total._replace(change=[each.change for each in found]), rate)
-        for sites, change in zip(state.sites, changes, strict=True):
-            tree.map(add_in_place, sites, change)
+        proposed = tree.map(np.empty_like, state.sites)
+        found = [self.proposals(view, self.rows(p, state), slice(None), setting, rate, proposed[p]) for p in parts]
+        total = joined(each._replace(beside=None) for each in found)
+        q, made, cut = update_own(state.q, total, rate)
+        if cut:
+            tree.map(partial(shorten, made / rate), proposed, state.sites)
         for number, each in enumerate(found):
             keep_beside(state, number, slice(None), each)
-        return state._replace(q=q), info_of(total, cut)
+        if not self.sums.copies_sites:
+            tree.map(np.copyto, state.sites, proposed)
+            proposed = state.sites
+        return state._replace(q=q, sites=proposed), info_of(total, cut)
+
+    def proposals(self, view: Any, rows: Rows, which: Which, setting: Setting, rate: float, room: Sites) -> Found:
+        """What rows with sites of their own ask for together; the sites that a step of this rate leads to in `room`."""
+
+        def of_places(places: slice) -> Found:
+            chunk = chosen(rows, places if isinstance(which, slice) else which[places])
+            found = self.sums.estimates(view, chunk, setting)
+            tree.map(partial(step_into, rate, places), room, chunk.sites, found.change)
+            return found._replace(change=None)
+
+        return joined(self.over_pieces(of_places, self.places(tree.leaves(room)[0])))
+
+    def places(self, stack: np.ndarray) -> list[Any]:
+        """Chunks of the members of a stack."""
+        return pieces(slice(None), len(stack), self.sums.chunk)
+
+    def put(self, sites: Sites, which: np.ndarray, members: Sites) -> None:
+        """Put members of a stack in the places of these rows."""
+
+        def put(places: slice) -> None:
+            tree.map(lambda stack, leaf: stack.__setitem__(which[places], leaf[places]), sites, members)
+
+        for _ in self.over_pieces(put, self.places(which)):
+            pass
 
     def updated(self, state: State, slot: np.ndarray, found: Found, rate: Array) -> tuple[State, Info]:
         """The update by what the rows of some slots ask for."""
@@ -143,9 +175,13 @@ class Walk:
         self, state: State, number: int, rows: Rows, which: Which, slot: int, rate: float, setting: Setting
     ) -> tuple[State, Info]:
         """A batch whose rows have sites of their own."""
-        found = self.estimates(self.view(state, slot, setting.power, len(which)), rows, which, setting)
-        q, change, cut = update_own(state.q, found, rate)
-        tree.map(lambda stack, leaf: add_at(stack, which, leaf), rows.sites, change)
+        view, n = self.view(state, slot, setting.power, len(which)), len(which)
+        proposed = tree.map(lambda stack: np.empty((n, *stack.shape[1:]), stack.dtype), rows.sites)
+        found = self.proposals(view, rows, which, setting, rate, proposed)
+        q, made, cut = update_own(state.q, found, rate)
+        if cut:
+            tree.map(partial(shorten, made / rate), proposed, chosen(rows, which).sites)
+        self.put(rows.sites, which, proposed)
         keep_beside(state, number, which, found)
         return state._replace(q=q), info_of(found, cut)
 
@@ -189,7 +225,10 @@ class Walk:
 
 def chosen(rows: Rows, which: Which) -> Rows:
     """Some of the rows."""
-    take = lambda part: None if part is None else tree.map(lambda leaf: leaf[which], part)
+    # `take` copies whole rows; a leaf that is no array, as of sparse rows, knows its own way
+    by_number = lambda leaf: leaf.take(which, axis=0) if isinstance(leaf, np.ndarray) else leaf[which]
+    pick = (lambda leaf: leaf[which]) if isinstance(which, slice) else by_number
+    take = lambda part: None if part is None else tree.map(pick, part)
     number = None if rows.number is None else rows.number[which]
     return Rows(take(rows.data), rows.weight[which], take(rows.sites), number, take(rows.beside))
 
@@ -198,7 +237,7 @@ def joined(found: Iterable[Found]) -> Found:
     """What several lots of rows ask for together. The sums of the first are added to in place."""
     lots = iter(found)
     total = next(lots)
-    changes, beside = [total.change], [total.beside]
+    beside = [total.beside]
     for lot in lots:
         total = total._replace(
             total=tree.map(added, total.total, lot.total),
@@ -208,12 +247,10 @@ def joined(found: Iterable[Found]) -> Found:
             safe=total.safe & lot.safe,
             value=None if total.value is None else total.value + lot.value,
         )
-        changes.append(lot.change)
         beside.append(lot.beside)
-    if len(changes) == 1:
+    if len(beside) == 1:
         return total
-    in_a_row = lambda parts: tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-    return total._replace(change=in_a_row(changes), beside=in_a_row(beside))
+    return total._replace(change=None, beside=tree.map(lambda *leaves: np.concatenate(leaves), *beside))
 
 
 def summed(lots: Iterable[Any]) -> Any:
@@ -248,9 +285,11 @@ def added(a: Any, b: Any) -> Any:
     return np.add(a, b, out=a) if isinstance(a, np.ndarray) and a.flags.writeable else a + b
 
 
-def add_in_place(stack: np.ndarray, change: np.ndarray) -> None:
-    stack += change
+def step_into(rate: float, places: slice, room: np.ndarray, old: np.ndarray, change: np.ndarray) -> None:
+    """Where a step of this rate leads, at some places of a stack."""
+    np.add(old, change if rate == 1 else rate * change, out=room[places])
 
 
-def add_at(stack: np.ndarray, which: np.ndarray, change: np.ndarray) -> None:
-    stack[which] += change
+def shorten(share: Any, new: np.ndarray, old: np.ndarray) -> None:
+    """Take this share of the way from the old to the new, in the place of the new."""
+    new[...] = old + share * (new - old) if share > 0 else old
