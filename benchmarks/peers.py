@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from benchmarks.others import OTHERS
-from benchmarks.timing import in_turn, of_call
+from benchmarks.timing import in_turn, of_call, of_products
 
 NEW_ROWS = 20_000
 Data = tuple[np.ndarray, np.ndarray]
@@ -41,6 +41,8 @@ WARM = [
     Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 1_000_000, 20, True, 0.5),
     Case("LogisticClassifier", "sklearn.linear_model.LogisticRegression", 100_000, 200, True, 1.0),
     Case("LogisticClassifier", "statsmodels.GLM", 100_000, 20, False, 1.0),
+    Case("LogisticClassifier", "statsmodels.GLM", 100_000, 20, True, 1.0),
+    Case("PoissonRegressor", "statsmodels.GLM", 100_000, 20, False, 1.0),
     Case("LogisticClassifier", "glum.GeneralizedLinearRegressor", 100_000, 20, False, None),
     Case("LogisticClassifier", "numpyro.Laplace", 100_000, 20, False, None),
     Case("PoissonRegressor", "sklearn.linear_model.PoissonRegressor", 100_000, 20, False, 2.0),
@@ -53,12 +55,13 @@ WARM = [
 
 
 def lines() -> Iterator[str]:
-    """Warm fits, ten classes, and a learned prior variance beside a given one."""
+    """Warm fits, many columns, ten classes, and a learned prior variance beside a given one."""
     for case in WARM:
         if find_spec(case.theirs.partition(".")[0]) is None:
             yield f"peers {case.theirs} is not installed"
             continue
         yield beside(case)
+    yield beside_products()
     yield ten_classes()
     yield learned_variance()
 
@@ -138,6 +141,14 @@ def ten_classes() -> str:
     }
     times = in_turn({name: of_call(fit, count=1) for name, fit in fits.items()}, rounds=2)
     return told("ten classes, 1,797 × 64: LogisticClassifier", ".LogisticRegression", times, 10.0)
+
+
+def beside_products() -> str:
+    """Many columns that scikit-learn needs three iterations for: beside the two matrix products of one sweep."""
+    train, _ = draw(Case("LogisticClassifier", "", 100_000, 200, False, None))
+    fit = of_call(partial(fitted, "cavity", "LogisticClassifier", train), count=1)
+    times = in_turn({"ours": fit, "theirs": of_products(train[0])}, rounds=3)
+    return told("100,000 × 200 white: LogisticClassifier", ".NumPy's two products", times, 6.0)
 
 
 def learned_variance() -> str:

@@ -28,13 +28,12 @@ REACHES = {FARTHEST: len(NODES), FARTHEST / 4: 14, FARTHEST / 16: 10, FARTHEST /
 
 
 def gamma_root(excess: Array) -> Array:
-    log = namespace(excess).log
     sloped = lambda a: (log_minus_digamma(a), log_minus_digamma_slope(a))
-    return excess_root(sloped, excess, log((1 + 2 * excess) / (2 * excess * (1 + excess))))
+    return excess_root(sloped, excess, lambda s: (1 + 2 * s) / (2 * s * (1 + s)))
 
 
 def wishart_root(excess: Array, dim: int) -> Array:
-    start = namespace(excess).log((1 + dim * (dim + 1) / 4) / excess)  # the sum of both asymptotes
+    start = lambda s: (1 + dim * (dim + 1) / 4) / s  # the sum of both asymptotes
     return excess_root(lambda half: sloped_excess(half, dim), excess, start)
 
 
@@ -42,17 +41,18 @@ def sloped_excess(half: Array, dim: int) -> tuple[Array, Array]:
     return wishart_excess(half, dim), wishart_excess_slope(half, dim)
 
 
-def excess_root(function: Sloped, excess: Array, start: Array) -> Array:
-    """The x > 0 with function(x) = s, where log function is nearly −log x + constant at both ends."""
-    xp = namespace(excess, start)
+def excess_root(function: Sloped, excess: Array, start: Callable[[Array], Array]) -> Array:
+    """The x > 0 with function(x) = s, where log function is nearly −log x + constant at both ends; NaN if none."""
+    xp = namespace(excess)
+    feasible = (excess > 0) & xp.isfinite(excess)
+    excess = xp.where(feasible, excess, 1.0)
 
     def residual(t: Array) -> tuple[Array, Array]:
         at = xp.exp(t)
         value, slope = function(at)
         return xp.log(value) - xp.log(excess), at * slope / value
 
-    feasible = (excess > 0) & xp.isfinite(excess)
-    return xp.where(feasible, xp.exp(newton(residual, start)), np.nan)
+    return xp.where(feasible, xp.exp(newton(residual, xp.log(start(excess)))), np.nan)
 
 
 def newton(residual: Sloped, start: Array) -> Array:
@@ -124,7 +124,7 @@ def near_halves(half: Array, dim: int) -> Any:
     xp, half = namespace(half), held(half)  # `half_step` has a derivative of its own
     nodes = FARTHEST * NODES.reshape(-1, *[1] * half.ndim)
     goal = wishart_excess(half, dim) * xp.exp(nodes)
-    ratio = xp.log(excess_root(lambda x: sloped_excess(x, dim), goal, xp.log(half) - nodes) / half) / nodes
+    ratio = xp.log(excess_root(lambda x: sloped_excess(x, dim), goal, lambda _: half * xp.exp(-nodes)) / half) / nodes
     last = xp.max(xp.abs(xp.tensordot(TO_CHEBYSHEV[-2:], ratio, 1)))
     return Interpolation(xp.tensordot(TO_POWERS, ratio, 1), last < EXACT)
 

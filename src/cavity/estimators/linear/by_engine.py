@@ -74,7 +74,7 @@ class ByEngine:
 
     def at(self, hyper: Hyper, more: dict[str, Any]) -> Result:
         """The best fit: an algorithm that was not as good as the next one is not asked again."""
-        result = self.by(self.algorithms[0], hyper, self.near if self.last is None else self.last.progress, more)
+        result = self.by(self.algorithms[0], hyper, self.beginning(), more)
         while len(self.algorithms) > 1 and not is_good(result):
             other = self.by(self.algorithms[1], hyper, None, more)
             if not (is_good(other) or other.n_skipped < result.n_skipped):
@@ -82,6 +82,12 @@ class ByEngine:
             result = other
             del self.algorithms[0]
         return result
+
+    def beginning(self) -> Any:
+        """What the next fit goes on from: the sites of the last, with its groups where these were found."""
+        if self.last is None:
+            return self.near
+        return self.last if self.algorithms[0].finds_groups else self.last.progress
 
     def by(self, algorithm: Algorithm, hyper: Hyper, start: Any, more: dict[str, Any]) -> Result:
         options = Options(start=start, **{**self.task.options, **more})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity import _tree as tree
-from cavity._array import Array, namespace
+from cavity._array import Array, held, namespace
 from cavity.families import Dirichlet
 from cavity.families.base import describe
 from cavity.families.inverse import dirichlet_step
@@ -38,7 +38,7 @@ def log_sum_exp(logs: Array) -> Array:
 def shares(logs: Array) -> tuple[Array, Array]:
     """log Σ_j exp of each row, and the share that each component has in the sum."""
     xp = namespace(logs)
-    top = logs.max(0)
+    top = held(logs).max(0)  # it cancels; and a program may round its terms twice, and find none that is the largest
     top = xp.where(xp.isfinite(top), top, 0.0)
     parts = xp.exp(logs - top)
     total = parts.sum(0)
