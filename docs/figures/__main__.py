@@ -7,7 +7,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from docs.figures import calibration, clustering, cube, fixed_points, pairs
+from docs.figures import calibration, clustering, cube, fixed_points, pairs, peers
 
 FIGURES = {
     "calibration": calibration.draw,
@@ -17,6 +17,7 @@ FIGURES = {
     "cube": cube.draw,
     "fixed_points": fixed_points.draw,
     "pairs": pairs.draw,
+    "peers": peers.draw,
 }
 
 

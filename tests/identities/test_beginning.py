@@ -89,3 +89,23 @@ def test_auto_turns_to_batches_where_all_rows_at_once_do_not_settle(monkeypatch)
     fitted = model(prior_variance=1.0).fit(X, y)
     assert fitted.converged_
     assert fitted.algorithm_.batch_size is not None
+
+
+def test_rows_of_weight_zero_are_nobodys_beginning():
+    """Few of many rows count: the fit is that of these."""
+    _, y, model = MODELS["logit"]
+    weight = np.zeros(N)
+    weight[::40] = 1.0
+    few = model().fit(X[::40], y[::40])
+    many = model().fit(X, y, sample_weight=weight)
+    assert apart(many.posterior_, few.posterior_) < 1e-4
+
+
+def test_a_rare_class_that_some_rows_may_lack():
+    """Three rows of six thousand."""
+    _, _, model = MODELS["logit"]
+    y = np.zeros(N, int)
+    y[[5, 1000, 4000]] = 1
+    usual, by_rows = model().fit(X, y), model(algorithm=cavity.ep(10), tol=1e-9).fit(X, y)
+    assert usual.converged_
+    assert apart(usual.posterior_, by_rows.posterior_) < 1e-4

@@ -66,13 +66,12 @@ def choose(algorithm: Any, design: Any, batch_size: int | None) -> list[Algorith
     first = pick(algorithm, FOR_ANY, auto, Steps(n_rows, rows_at_once(design), 1), batch_size)
     if not (isinstance(algorithm, str) and algorithm == "auto" and own and batch_size is None):
         return [first]
-    at_once = [named.parallel_ep()] if enough_for_some(design) else []
+    at_once = [named.parallel_ep()] if enough_for_some(n_rows, n_features) else []
     return [*at_once, first, named.ep(-(-n_rows // MOST))]
 
 
-def enough_for_some(design: Any) -> bool:
+def enough_for_some(n_rows: int, n_features: int) -> bool:
     """Whether there are so many rows that a small share of them says where all begin."""
-    n_rows, n_features = design.shape
     return n_rows >= SHARE * max(FEWEST_ROWS, ROWS_FOR_COLUMN * n_features)
 
 
