@@ -27,6 +27,12 @@ def read(lines: Iterable[str]) -> list[dict[str, Any]]:
     return [{key: float(v) if v and key in numbers else v for key, v in each.items()} for each in found]
 
 
+def label_of(pair: dict[str, Any]) -> str:
+    """The model and its rows, and below it what it is compared with."""
+    model = pair["model"].removesuffix("Classifier").removesuffix("Regressor")
+    return f"{model}, {pair['what']}\n{pair['other']}"
+
+
 def draw(output: Path) -> None:
     """Seconds of both on a line for each pair, with the ratio beside it."""
     pairs = json.loads(KEPT.read_text(encoding="utf-8"))[::-1]
@@ -35,8 +41,10 @@ def draw(output: Path) -> None:
         axes.plot([pair["ours"], pair["theirs"]], [place] * 2, color="0.75", linewidth=1.2, zorder=1)
         axes.plot(pair["theirs"], place, "o", color="white", markeredgecolor=THEIRS, markersize=6)
         axes.plot(pair["ours"], place, "o", color=OURS, markersize=6)
-        axes.annotate(f"{pair['ratio']:.2f}", (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=9)
-    labels = [f"{p['model'].removesuffix('Classifier').removesuffix('Regressor')}, {p['what']}\n{p['other']}" for p in pairs]
+        axes.annotate(
+            f"{pair['ratio']:.2f}", (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=9
+        )
+    labels = [label_of(pair) for pair in pairs]
     axes.set_yticks(range(len(pairs)), labels, fontsize=7.5)
     axes.set_xscale("log")
     axes.set_xlabel("seconds of a whole fit: ours (filled) and theirs; on the right ours / theirs")

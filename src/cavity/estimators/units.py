@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from cavity.inference.source import Arrays, chunks
+from cavity.inference.threads import Threads, available, one_blas_thread
 
 NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal distribution
 FARTHEST = 1e100  # scales from the centre: what is farther away is as good as there, where squares are still numbers
@@ -76,7 +77,9 @@ class Moments:
         if sparse.issparse(X):
             return of_sparse(sparse.csr_array(X), w)
         size = max(NUMBERS // max(X.shape[1], 1), 1)
-        return reduce(cls.merge, (of_chunk(*part) for part in chunks(Arrays.of((X, w)), size)), nothing)
+        parts = chunks(Arrays.of((X, w)), size)
+        with Threads(available() if len(w) > size else 1) as threads, one_blas_thread():
+            return reduce(cls.merge, threads.map(lambda part: of_chunk(*part), parts), nothing)
 
     def merge(self, other: "Moments") -> "Moments":
         """Of both together: Chan, Golub and LeVeque (1983)."""

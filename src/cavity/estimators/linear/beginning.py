@@ -22,7 +22,7 @@ NEARLY = 0.03  # tolerance of a fit to some rows, which are many standard deviat
 
 def begun(task: Task, start: Hyper) -> tuple[Hyper, Gaussian | None]:
     """Hyper-parameters and a q from which all rows can go on at once; the latter None where they are too few."""
-    n_used, n_features = np.count_nonzero(task.weight), task.data[0].shape[1]
+    n_used, n_features = int(np.count_nonzero(task.weight)), task.data[0].shape[1]
     if task.algorithms[0].batch_size is not None or not enough_for_some(n_used, n_features):
         return start, None
     some = some_rows(task)

@@ -111,9 +111,10 @@ class Search:
         point, before, factor = np.clip(np.log(self.start.variance), *bounds), None, np.zeros(1)
         for _ in range(MOST_ROUNDS):
             hyper = self.start._replace(variance=np.exp(point))
-            added = self.fits.posterior(hyper, tol) - self.task.prior(hyper.variance)
-            step = best_variances(self.task.prior, added, point, bounds) - point
-            if np.max(np.abs(step)) < NEARLY_STILL:
+            prior, posterior = self.task.prior, self.fits.posterior(hyper, tol)
+            step = best_variances(prior, posterior - prior(hyper.variance), point, bounds) - point
+            left = float(np.max(np.abs(step)))
+            if left < NEARLY_STILL or left * prior.reach(posterior, hyper.variance) < tol:  # or q hardly moves with it
                 break
             # sites follow slowly where classes are nearly separable: steps shrink by a factor, and add up to more
             factor = np.zeros_like(step) if before is None else np.clip(step / before, 0.0, SLOWEST)

@@ -16,6 +16,7 @@ from scipy import sparse
 from cavity.estimators.linear.affine import Affine
 from cavity.estimators.units import NUMBERS
 from cavity.inference.source import pieces
+from cavity.inference.threads import Threads, available
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,17 @@ class Units:
             ones = sparse.csr_array(np.ones((X.shape[0], int(self.intercept))))
             return sparse.csr_array(sparse.hstack([scaled, ones], format="csr"))
         design, dim = np.empty((len(X), self.dim)), len(self.scale)
-        design[:, dim:] = 1.0
-        for rows in pieces(slice(None), len(X), max(NUMBERS // max(dim, 1), 1)):
+
+        def fill(rows: slice) -> None:
+            design[rows, dim:] = 1.0
             features = design[rows, :dim]
             np.subtract(X[rows], self.center, out=features)
             features /= self.scale
+
+        lots = pieces(slice(None), len(X), max(NUMBERS // max(dim, 1), 1))
+        with Threads(available() if len(lots) > 1 else 1) as threads:
+            for _ in threads.map(fill, lots):
+                pass
         return design
 
     def target(self, y: np.ndarray) -> np.ndarray:
