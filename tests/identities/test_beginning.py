@@ -109,3 +109,11 @@ def test_a_rare_class_that_some_rows_may_lack():
     usual, by_rows = model().fit(X, y), model(algorithm=cavity.ep(10), tol=1e-9).fit(X, y)
     assert usual.converged_
     assert apart(usual.posterior_, by_rows.posterior_) < 1e-4
+
+
+def test_other_algorithms_of_many_rows_begin_there_too():
+    """AEP's shared site makes up that q; ADF learns its prior variance by EP, and makes its pass from the prior."""
+    _, y, model = MODELS["probit"]
+    ep, aep, adf = (model(algorithm=name).fit(X, y) for name in ("ep", "aep", "adf"))
+    assert apart(aep.posterior_, ep.posterior_) < 0.05
+    np.testing.assert_allclose(adf.prior_variance_, ep.prior_variance_, rtol=1e-5)

@@ -174,15 +174,14 @@ class LinearEstimator(Estimator):
         sums = known.sums if exact and known is not None else None
         earlier = known.earlier(kept) if known is not None and sums is None else None
         task = Task(self._noise, data, weight, state.prior, earlier, free, algorithms, options)
-        near = None
-        if not exact:
-            start, near = begun(task, start)
-        fits: Fits = Conjugate(task, sums, kept) if exact else ByEngine(task, near)
-        search = fits
-        if algorithms[0].n_sites == 0:  # without sites there is no evidence to climb
-            search = ByEngine(replace(task, algorithms=choose("auto", data[0], None)))
         # between fits too: on small matrices several threads of BLAS only wait for each other
         with one_blas_thread() if data[0].shape[1] <= SMALL else nullcontext():
+            fits: Fits = Conjugate(task, sums, kept) if exact else ByEngine(task)
+            search = fits
+            if algorithms[0].n_sites == 0:  # without sites there is no evidence to climb
+                search = ByEngine(replace(task, algorithms=choose("auto", data[0], None)))
+            if isinstance(search, ByEngine):
+                start, search.near = begun(search.task, start)
             hyper, fitted = learn(task, start, search, fits)
         all_sums = fits.sums if isinstance(fits, Conjugate) and earlier is None else None
         return self._function(state, task, hyper, fitted, known, all_sums)
