@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 	$(BIN)/cavity demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --dist loadfile --durations 15 -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations 15 -m "not slow"
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow

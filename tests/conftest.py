@@ -1,6 +1,7 @@
 """Tests compile hundreds of small programs: compile them faster, and drop them before they exhaust memory maps."""
 
 import gc
+import itertools
 import os
 import tempfile
 
@@ -19,6 +20,7 @@ import jax
 import pytest
 
 MAPS, ENOUGH = Path("/proc/self/maps"), 45_000  # of the 65,530 that most Linux systems allow a process
+NOW_AND_THEN, TESTS = 16, itertools.count(1)  # to count them takes some hundredths of a second: not after every test
 
 # XLA takes most of its time to optimise what then runs for milliseconds. It would end the process on an unknown flag.
 KNOWN_JAXLIB = (0, 10)
@@ -41,5 +43,5 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def drop_compiled_programs():
     yield
-    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > ENOUGH:
+    if next(TESTS) % NOW_AND_THEN == 0 and MAPS.exists() and MAPS.read_bytes().count(b"\n") > ENOUGH:
         jax.clear_caches()

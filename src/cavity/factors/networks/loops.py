@@ -62,9 +62,8 @@ def visits(
 
 def without_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
     """Steps of size one, a row each, of which no site is kept."""
-    q = moments_of(state.q)
-    score = steps.without_sites(layers_of(factor), plan.rows[:, 0], data_of(rows), q, room_of(factor))
-    return state._replace(q=with_moments(state.q, q)), Info(0, 0, np.nan, score)
+    nothing = np.zeros((0, factor.n_weights))
+    return one_by_one(factor, state, rows, plan, Sites(nothing, nothing, np.zeros((0, 2))))
 
 
 def with_implied_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
@@ -80,12 +79,17 @@ def with_implied_sites(factor: Architecture, state: State, rows: Rows, plan: Pla
 
 def with_own_sites(factor: Architecture, state: State, rows: Rows, plan: Plan) -> tuple[State, Info]:
     """Steps of size one, a row each, whose sites change in place: there may be no room for others."""
-    q, site_noise, stack = moments_of(state.q), site_noise_of(state.q, rows.sites), rows.sites
-    sites = Sites(stack["weights"].shift, stack["weights"].precision, site_noise)
-    free, none = np.ones(factor.n_weights), np.zeros(factor.n_weights, sites.shift.dtype)
-    order = plan.rows[:, 0]
-    score = steps.with_own_sites(layers_of(factor), order, data_of(rows), q, sites, room_of(factor), free, none)
+    stack, site_noise = rows.sites, site_noise_of(state.q, rows.sites)
+    done = one_by_one(factor, state, rows, plan, Sites(stack["weights"].shift, stack["weights"].precision, site_noise))
     keep_noise(state.q, stack, site_noise)
+    return done
+
+
+def one_by_one(factor: Architecture, state: State, rows: Rows, plan: Plan, sites: "Sites") -> tuple[State, Info]:
+    """Steps of size one, a row each, with the sites of rows or with none."""
+    q, order, size = moments_of(state.q), plan.rows[:, 0], factor.n_weights
+    free, none = np.ones(size), np.zeros(size, sites.shift.dtype)
+    score = steps.in_turn(layers_of(factor), order, data_of(rows), q, sites, room_of(factor), free, none)
     return state._replace(q=with_moments(state.q, q)), Info(0, 0, np.nan, score)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from cavity.factors.networks.compiled.arrays import (
     Cavity,
     Layers,
+    Matrix,
     Moments,
     Room,
     Vector,
@@ -57,11 +58,11 @@ def forward(layers: Layers, weights: Moments, room: Room) -> None:
         z, s = in_mean[layer, :n_in], in_variance[layer, :n_in]
         w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
         scale = 1.0 / math.sqrt(n_in)
-        total[layer, :n_out] = scale * np.dot(w.T, z)
+        put(scale, np.dot(w.T, z), total[layer])
         if layer == 0:
-            spread[0, :n_out] = scale * scale * np.dot(v.T, z * z)
+            put(scale * scale, np.dot(v.T, z * z), spread[0])
         else:
-            spread[layer, :n_out] = scale * scale * (np.dot((w * w).T, s) + np.dot(v.T, z * z + s))
+            put(scale * scale, np.dot((w * w).T, s) + np.dot(v.T, z * z + s), spread[layer])
         if layer < depth - 1:
             rectify(
                 n_out * width,
@@ -72,6 +73,14 @@ def forward(layers: Layers, weights: Moments, room: Room) -> None:
                 above[layer].reshape(-1),
                 density[layer].reshape(-1),
             )
+
+
+@compiled
+def put(scale: float, rows: Matrix, out: Matrix) -> None:
+    """Multiples of rows, into as many first rows; an assigned slice brings a message that takes long to compile."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            out[i, j] = scale * rows[i, j]
 
 
 @compiled
@@ -86,7 +95,9 @@ def backward(layers: Layers, weights: Moments, room: Room) -> None:
         g *= scale
         c *= scale * scale
         if layer == 0:
-            c[:] = g * g - 2.0 * c
+            for j in range(n_out):
+                for n in range(g.shape[1]):
+                    c[j, n] = g[j, n] * g[j, n] - 2.0 * c[j, n]
             break
         w, v = matrix(mean, start, n_in, n_out), matrix(variance, start, n_in, n_out)
         first, second = np.dot(w, g), np.dot(v, c)

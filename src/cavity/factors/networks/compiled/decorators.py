@@ -12,9 +12,11 @@ from typing import Any
 from numba import njit
 
 from cavity.factors.networks.compiled.kept import Kept
+from cavity.factors.networks.compiled.parts import PartCompiler
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # sums in any order; NaN and infinity keep their meaning
 PART: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+PART |= {"pipeline_class": PartCompiler}
 jit: Any = njit  # whose types do not know of ways in
 compiled = jit(fastmath=FAST, **PART)
 inlined = jit(fastmath=FAST, inline="always", **PART)

@@ -108,11 +108,13 @@ def fill(rows: Indices, data: Data, columns: Data) -> int:
     n_inputs = X.shape[1]
     for n in rows:
         if n < len(y):
-            inputs[:n_inputs, count] = X[n]
+            for i in range(n_inputs):
+                inputs[i, count] = X[n, i]
             targets[count], weights[count] = y[n], weight[n]
             count += 1
     for column in range(count, inputs.shape[1]):
-        inputs[:, column] = inputs[:, 0]
+        for i in range(len(inputs)):
+            inputs[i, column] = inputs[i, 0]
         weights[column] = 0.0
     return count
 

@@ -24,20 +24,6 @@ from cavity.factors.networks.compiled.updates import decay, update, update_tied
 
 
 @loop
-def without_sites(layers: Layers, order: Indices, data: Data, q: Cavity, room: Room) -> float:
-    """No site is kept: a row's cavity is q."""
-    total, weights, noise = 0.0, Moments(q.mean, q.variance), q.noise
-    X, y, _ = data
-    for n in order:
-        shape, rate = noise[0], noise[1]
-        log_mean, more, scale = propagate(layers, weights, X[n], y[n], shape, rate, room)
-        update(layers, room, weights)
-        noise[0], noise[1] = shape + more, rate + scale
-        total += log_mean
-    return total
-
-
-@loop
 def with_implied_sites(layers: Layers, order: Indices, data: Data, q: Cavity, prior: Prior, room: Room) -> float:
     """All rows share a site that is never formed: it is (q − prior)/N at every step."""
     total, weights, noise, share = 0.0, Moments(q.mean, q.variance), q.noise, 1.0 / len(order)
@@ -63,30 +49,37 @@ def times(share: float, shift: Vector | None) -> Vector | None:
 
 
 @loop
-def with_own_sites(
+def in_turn(
     layers: Layers, order: Indices, data: Data, q: Cavity, sites: Sites, room: Room, free: Vector, none: Vector
 ) -> float:
-    """Every row has a site of its own, kept in its row of `sites`.
+    """Every row has a site of its own, kept in its row of `sites`; where that has no rows, a row's cavity is q.
 
-    `free` has room for which weights have a cavity; `none` are zeros, of the kind that sites are.
+    `free` has room for which weights have a cavity; `none` are zeros, of the kind that sites are. A fit often begins
+    without sites and goes on with them: what both need is compiled once.
     """
     total, weights, noise, last = 0.0, Moments(q.mean, q.variance), q.noise, len(order) - 1
-    nothing = Site(none, none)
-    remove(weights, Site(sites.shift[order[0]], sites.precision[order[0]]), free)
+    nothing, kept, known = Site(none, none), len(sites.noise) > 0, True
+    if kept:
+        remove(weights, Site(sites.shift[order[0]], sites.precision[order[0]]), free)
     X, y, _ = data
     for step, n in enumerate(order):
-        shape, rate, known = noise_cavity(noise, sites.noise[n], 1.0)
+        shape, rate = noise[0], noise[1]
+        if kept:
+            shape, rate, known = noise_cavity(noise, sites.noise[n], 1.0)
         log_mean, more, scale = propagate(layers, weights, X[n], y[n], shape, rate, room)
-        site, after = Site(sites.shift[n], sites.precision[n]), order[min(step + 1, last)]
-        again = after == n  # its site is not known yet
-        later = nothing if again else Site(sites.shift[after], sites.precision[after])
-        update_own(layers, room, free, weights, site, later)
-        if again and step < last:
-            remove(weights, site, free)
-        if known:
-            sites.noise[n, 0], sites.noise[n, 1] = more, scale
+        if kept:
+            site, after = Site(sites.shift[n], sites.precision[n]), order[min(step + 1, last)]
+            again = after == n  # its site is not known yet
+            later = nothing if again else Site(sites.shift[after], sites.precision[after])
+            update_own(layers, room, free, weights, site, later)
+            if again and step < last:
+                remove(weights, site, free)
+            if known:
+                sites.noise[n, 0], sites.noise[n, 1] = more, scale
+            else:
+                more, scale = 0.0, 0.0
         else:
-            more, scale = 0.0, 0.0
+            update(layers, room, weights)
         noise[0], noise[1] = shape + more, rate + scale
         total += log_mean
     return total
