@@ -152,6 +152,7 @@ class Found(NamedTuple):
     change: Any = None  # λ̂ − λ of each row, for rows with sites of their own
     beside: Any = None  # what a factor wants to keep with each row, and to find there at the next visit
     value: Any = None  # Σ w {ℓ_α(c) + (A(c) − A(q))/α} with own sites as they were, where `Setting.values` asks
+    response: Any = None  # how all they ask for answers to where they are judged, where `Setting.responses` asks
 
 
 class Terms(NamedTuple):
@@ -189,6 +190,7 @@ class Setting(NamedTuple):
     seed: int = 0
     sweep: int = 0  # counted from one; zero for questions between sweeps
     values: bool = False  # whether `Found.value` is wanted, from factors that can tell it on the way
+    responses: bool = False  # whether `Found.response` is wanted, from factors that look ahead
 
 
 @runtime_checkable
@@ -222,12 +224,11 @@ class Sums(abc.ABC):
     in_batches_only = False  # whether even a batch of all rows is for `visits`
     scores = False  # whether `Info.score` is filled in
     asks_for_numbers = False  # whether `Rows.number` is needed
+    looks_ahead = False  # whether `ahead` says where to judge rows, where all are one batch,
+    first_look: Any = None  # and the q to judge them by in the first sweep, if it is not the prior
 
     def view(self, q: Member, site: Sites, present: float, power: float, n_rows: int) -> Any:
-        """q, and a shared site of which q holds the part `present`: one, unless the data of the site weigh less.
-
-        `n_rows` is how many rows will see it.
-        """
+        """q, and a shared site of which it holds the part `present` (one, unless its data weigh less); for n rows."""
         return View(q, site, present)
 
     @abc.abstractmethod
@@ -265,8 +266,6 @@ class Sums(abc.ABC):
     def errors(self, view: Any, rows: Rows, draws: Tree, setting: Setting) -> np.ndarray:
         """⟨r, T(θ)⟩ of every row at every draw, with r what sharing the site costs it: see `grouping`."""
 
-    # -- what a factor may do otherwise than others ------------------------------------------------------------------
-
     def begin(self, prior: Member, slots: Any, sizes: list[int], seed: int) -> Any:
         """The state before the first sweep, or None for q equal to the prior and sites that say nothing."""
         return None
@@ -278,6 +277,10 @@ class Sums(abc.ABC):
     def end_sweep(self, state: Any, info: Any) -> Any:
         """What a factor does to a state at the end of a sweep."""
         return state
+
+    def ahead(self, prior: Member, seen: Member, reached: Member, response: Any, share: float) -> Member | None:
+        """A q nearer to the end than `reached`, which rows judged by `seen` make up; None where that is not found."""
+        return None
 
     def no_evidence(self, slots: Any) -> str | None:
         """Why there is no evidence, and what to do about it; None where there is."""
@@ -294,9 +297,3 @@ class Report(NamedTuple):
     values: Any = None  # for the user: `Result.sampling`
     complaint: str | None = None  # a warning's text, where there is cause
     repeats: bool = False  # whether data that are counted again and again are no cause for a warning
-
-
-def missing_member(given: Any, protocol: type) -> str | None:
-    """The first member of a protocol that an object lacks."""
-    names = [name for name in vars(protocol) if not name.startswith("_")]
-    return next((name for name in names if not callable(getattr(given, name, None))), None)

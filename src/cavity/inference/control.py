@@ -56,15 +56,15 @@ def with_change(control: Control, change: float, turned: bool) -> Control:
     return replace(control, changes=(*control.changes[1 - 2 * STALLED :], change), turned=turned)
 
 
-def decided(control: Control, damps: bool) -> tuple[Control, Act]:
+def decided(control: Control, damps: bool, ahead: bool = False) -> tuple[Control, Act]:
     """What the last sweep says about the next: how much of its move to make, and where to begin it.
 
-    `damps` is whether the rate is the library's to choose.
+    `damps` is whether the rate is the library's to choose, `ahead` whether rows are judged ahead of q.
     """
     before, now = control.last_two
     if now > before and control.leapt:  # a combination of sweeps went too far, not the sweeps
         return waiting_longer(control), Act.RETREAT
-    control = with_share(control) if damps else control
+    control = with_share(control, ahead) if damps else control
     if now > before:
         return waiting_longer(control), Act.FORGET
     control = replace(control, leapt=False, falling=control.falling + 1)
@@ -73,21 +73,24 @@ def decided(control: Control, damps: bool) -> tuple[Control, Act]:
     return control, Act.FORGET if control.share < 1 else Act.LEAP
 
 
-def with_share(control: Control) -> Control:
+def with_share(control: Control, ahead: bool) -> Control:
     """Change the share of each move that is made when the change falls slowly or not at all.
 
     If successive moves point against each other, the iteration overshoots and may go on for ever: the share is halved.
     If they point the same way, q is far from home and a small share only delays it: the share is doubled, after one
     such sweep the first time and twice as many after each halving, or the two could alternate for ever.
+
+    Judged `ahead` of it, q swings although the places where rows are judged settle: only growth says that these go too
+    far, and moves that fall at all that they do not.
     """
     before, now = control.last_two
     if len(control.changes) < 2 or now < ROUNDING:  # opposed moves are then the work of rounding
         return control
     ratio = now / max(before, 1e-300)
-    if ratio > RUNAWAY or (control.turned and ratio > SLOW):
+    if ratio > RUNAWAY or (control.turned and ratio > SLOW and not ahead):
         share, patience = max(0.5 * control.share, SMALLEST_SHARE), min(2 * control.patience, LONGEST_PATIENCE)
         return replace(control, share=share, calm=0, patience=patience)
-    if not ratio > SLOW:
+    if not ratio > SLOW and not ahead:
         return control
     if control.calm + 1 >= control.patience:
         return replace(control, share=min(2 * control.share, 1.0), calm=0)

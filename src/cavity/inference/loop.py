@@ -11,7 +11,7 @@ import numpy as np
 
 from cavity import _tree as tree
 from cavity._precision import to_numpy
-from cavity.inference import acceleration, control
+from cavity.inference import acceleration, ahead, control
 from cavity.inference.complaints import complaints
 from cavity.inference.contract import Family, Sites
 from cavity.inference.control import Act
@@ -43,6 +43,7 @@ class Loop:
     def __init__(self, walk: Walk, algorithm: Algorithm, limits: Limits, progress: Progress) -> None:
         self.walk, self.algorithm, self.limits, self.progress = walk, algorithm, limits, progress
         self.sweeps: list[Sweep] = []
+        self.looks_ahead = ahead.looks_ahead(walk, algorithm)
         self.told: Evidence | None = None  # log Z, where the last sweep summed it on the way
         self.begun = time.perf_counter()
 
@@ -83,6 +84,9 @@ class Loop:
         course = self.course(last)
         with np.errstate(all="ignore"):  # what is not a number is seen to by the guards
             made = sweep(self.walk, last.state, course)
+            if self.looks_ahead:
+                last = last._replace(outlook=ahead.outlook(course, made, last))
+                made = made._replace(rate=last.control.share, is_a_map=False)
             moved = measure(last.reference, last.before, last.state.q, made.state.q)
         if not moved.proper:  # steps keep q proper one by one; at extreme scales rounding can still lose it
             entropy = float(reads_of(last.state.q).entropy(last.state.q))
@@ -108,9 +112,10 @@ class Loop:
         """How the next sweep is made. One that may be the last also sums what the evidence is made of."""
         _, change = last.control.last_two
         values = bool(self.limits.evidence) and last.near is None and not 1 < change < np.inf
-        return Course(
+        course = Course(
             self.algorithm, self.limits.seed, last.n_sweeps + 1, last.control.share, values=values, near=last.near
         )
+        return ahead.course_ahead(course, self.walk.sums, last) if self.looks_ahead else course
 
     def told_on_the_way(self, last: Progress, made: Swept, change: float) -> Evidence | None:
         """log Z of the state before a sweep that hardly moved it: off by about the square of the change, in nats."""
@@ -146,7 +151,7 @@ class Loop:
     def prepared(self) -> Progress:
         """Where the next sweep begins: here, or where a combination of the last sweeps points."""
         progress = self.progress
-        now, act = control.decided(progress.control, self.algorithm.settles)
+        now, act = control.decided(progress.control, self.algorithm.settles, self.looks_ahead)
         progress = progress._replace(control=now)
         if act is Act.RETREAT and progress.plain is not None:
             progress = progress.standing_at(progress.plain)

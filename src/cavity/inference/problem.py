@@ -9,7 +9,7 @@ from cavity import _tree as tree
 from cavity._checks import as_numbers, is_integer, is_number
 from cavity.families.product import as_family
 from cavity.inference import memory
-from cavity.inference.contract import Factor, Sums, missing_member
+from cavity.inference.contract import Factor, Sums
 from cavity.inference.memory import Slots
 from cavity.inference.named import ALL, Algorithm
 from cavity.inference.source import Arrays
@@ -178,3 +178,9 @@ def check_limits(max_sweeps: Any, tol: Any, seed: Any, evidence: Any, algorithm:
     if evidence not in (True, False, "history"):
         raise ValueError(f"evidence must be True, False or 'history'; got {evidence=}.")
     return int(max_sweeps or algorithm.max_sweeps)
+
+
+def missing_member(given: Any, protocol: type) -> str | None:
+    """The first member of a protocol that an object lacks."""
+    names = [name for name in vars(protocol) if not name.startswith("_")]
+    return next((name for name in names if not callable(getattr(given, name, None))), None)

@@ -74,6 +74,7 @@ class Progress(NamedTuple):
     n_sweeps: int = 0
     first_pass: float = float("nan")  # log Z with the sites as they were included in the first pass: ADF's evidence
     near: Family | None = None  # what rows see in the next sweep in place of q: marginals are read there, no more
+    outlook: Any = None  # of the last sweep, where rows are judged ahead of q: see `cavity.inference.ahead`
 
     @classmethod
     def at(cls, state: State, near: Family | None = None) -> "Progress":
@@ -90,6 +91,7 @@ class Progress(NamedTuple):
             past=copied(self.past),
             plain=copied(self.plain),
             near=copied(self.near),
+            outlook=copied(self.outlook),
         )
 
     def standing_at(self, state: State) -> "Progress":

@@ -10,6 +10,7 @@ from cavity._warnings import warn
 from cavity.families.base import is_family
 from cavity.families.product import as_family
 from cavity.inference import grouping
+from cavity.inference.ahead import looks_ahead
 from cavity.inference.loop import Limits, Loop
 from cavity.inference.named import Algorithm
 from cavity.inference.problem import Problem, check_limits
@@ -116,7 +117,7 @@ def beginning(walk: Walk, algorithm: Algorithm, seed: int, start: Any) -> Progre
     """Where the fit begins."""
     state = first_state(walk, seed)
     if start is None:
-        return Progress.at(state)
+        return Progress.at(state, near=walk.sums.first_look if looks_ahead(walk, algorithm) else None)
     if isinstance(start, Progress):
         return with_prior(walk, start)
     if isinstance(start, dict | tuple | list) or is_family(start):

@@ -32,7 +32,8 @@ class Course(NamedTuple):
     number: int  # counted from the first sweep of the fit that this one goes on from
     share: float
     values: bool = False  # whether to sum what the evidence is made of, with the sites as they were
-    near: Any = None  # a q for rows with sites of their own to see instead of that of the state
+    near: Any = None  # a q for rows to see instead of that of the state
+    responses: bool = False  # whether to sum how what rows ask for answers to where they are judged
 
 
 def first_state(walk: Walk, seed: int) -> State:
@@ -55,7 +56,7 @@ def empty_state(prior: Family, slots: Slots, sizes: list[int], own_site: Any) ->
 def sweep(walk: Walk, state: State, course: Course) -> Swept:
     """One pass over the data from a state, which is left as it is."""
     algorithm, start = course.algorithm, state
-    setting = Setting(algorithm.power, course.seed, course.number, course.values)
+    setting = Setting(algorithm.power, course.seed, course.number, course.values, course.responses)
     whole = is_one_batch(algorithm, walk.problem)
     at_once = whole and not walk.sums.in_batches_only
     state = private(walk, state, but_sites=at_once and walk.slots.own)

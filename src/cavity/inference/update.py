@@ -35,6 +35,7 @@ class Info(NamedTuple):
     log_scale: Any  # Σ w log s, the scales of the sites: equation (24)
     score: Any = float("nan")  # Σ w log density of the data under their cavities, where the factor tells it
     value: Any = float("nan")  # Σ w {ℓ_α(c) + (A(c) − A(q))/α} of the sites before, where all rows are one batch
+    response: Any = 0.0  # how the sum of what rows ask for answers, where all of them are one batch
 
     def __add__(self, other: "Info") -> "Info":  # type: ignore[override]
         return Info(*(a + b for a, b in zip(self, other, strict=True)))

@@ -82,15 +82,17 @@ class Walk:
     def all_at_once(self, state: State, rate: float, setting: Setting, near: Any = None) -> tuple[State, Info]:
         """One batch of all rows: every slot is judged from the same q, and there is one update.
 
-        Rows with sites of their own may see a q that is `near` the end instead of that of the state.
+        Rows may see a q that is `near` the end instead of that of the state.
         """
+        seen = state if near is None else state._replace(q=near)
         if self.slots.own:
-            return self.own_at_once(state, rate, setting, near)
+            return self.own_at_once(state, rate, setting, seen)
         found = []
         for slot in self.slots.visited():
-            view = self.view(state, slot, setting.power)
+            view = self.view(seen, slot, setting.power)
             found.append(joined(self.of_parts(state, slot, view, setting)))
-        return self.updated(state, np.array(self.slots.visited()), stacked(found), rate)
+        state, info = self.updated(state, np.array(self.slots.visited()), stacked(found), rate)
+        return state, info._replace(response=sum(response_of(each) for each in found))
 
     def of_parts(self, state: State, slot: int, view: Any, setting: Setting) -> Iterator[Found]:
         """What the rows of a slot ask for, a part after the other."""
@@ -101,9 +103,8 @@ class Walk:
                 keep_beside(state, number, which, found)
                 yield found._replace(beside=None)
 
-    def own_at_once(self, state: State, rate: float, setting: Setting, near: Any) -> tuple[State, Info]:
+    def own_at_once(self, state: State, rate: float, setting: Setting, seen: State) -> tuple[State, Info]:
         """One batch of all rows, with sites of their own: proposed, guarded as a whole, and then kept."""
-        seen = state if near is None else state._replace(q=near)
         view, parts = self.view(seen, 0, setting.power), range(len(self.problem.source.parts))
         proposed = tree.map(np.empty_like, state.sites)
         found = [self.proposals(view, self.rows(p, state), slice(None), setting, rate, proposed[p]) for p in parts]
@@ -116,7 +117,7 @@ class Walk:
         if not self.sums.copies_sites:
             tree.map(np.copyto, state.sites, proposed)
             proposed = state.sites
-        return state._replace(q=q, sites=proposed), info_of(total, cut)
+        return state._replace(q=q, sites=proposed), info_of(total, cut)._replace(response=response_of(total))
 
     def proposals(self, view: Any, rows: Rows, which: Which, setting: Setting, rate: float, room: Sites) -> Found:
         """What rows with sites of their own ask for together; the sites that a step of this rate leads to in `room`."""
@@ -246,6 +247,7 @@ def joined(found: Iterable[Found]) -> Found:
             log_scale=total.log_scale + lot.log_scale,
             safe=total.safe & lot.safe,
             value=None if total.value is None else total.value + lot.value,
+            response=None if total.response is None else added(total.response, lot.response),
         )
         beside.append(lot.beside)
     if len(beside) == 1:
@@ -263,8 +265,8 @@ def summed(lots: Iterable[Any]) -> Any:
 
 
 def stacked(found: list[Found]) -> Found:
-    """What rows of several slots ask for, on a leading axis; what is kept beside rows is not part of it."""
-    plain = [each._replace(change=None, beside=None) for each in found]
+    """What rows of several slots ask for, on a leading axis; what is not of a slot is not part of it."""
+    plain = [each._replace(change=None, beside=None, response=None) for each in found]
     return tree.map(lambda *leaves: np.stack(leaves), *plain)
 
 
@@ -272,6 +274,11 @@ def info_of(found: Found, cut: Any) -> Info:
     """What a person may want to see."""
     log_scale, value = float(np.sum(found.log_scale)), float("nan") if found.value is None else float(found.value)
     return Info(int(np.sum(found.skipped)), int(cut), log_scale, float("nan"), value)
+
+
+def response_of(found: Found) -> Any:
+    """How what rows ask for answers to where they are judged; zero where that was not asked."""
+    return 0.0 if found.response is None else found.response
 
 
 def keep_beside(state: State, number: int, which: Which, found: Found) -> None:

@@ -168,7 +168,7 @@ class Drawing(Asking):
 
     def draw(self, question: Question) -> tuple[Answer, Draws]:
         """Answers with the random numbers of a question, and nothing learned from them."""
-        rows, (power, seed, sweep, _) = question.rows, question.setting
+        rows, (power, seed, sweep, *_) = question.rows, question.setting
         n = len(rows.weight)
         size = few_sizes(n)
         fill = lambda leaf: np.concatenate([leaf, np.broadcast_to(leaf[:1], (size - n, *leaf.shape[1:]))])

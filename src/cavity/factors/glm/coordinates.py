@@ -18,6 +18,7 @@ from cavity.quadrature import Tilt
 
 FEW = 32  # batches in a sweep: more are worth a compiled program
 NUMBERS = 2**18  # in a work array over a chunk: several of them stay in the cache,
+MOST_AHEAD = 1000  # coefficients: of more, their products are dearer than sweeps
 FEWEST = 256  # but so many rows are worth the steps of Python for a chunk
 quiet = np.errstate(all="ignore")  # NaN is an answer: rows that have one are skipped and counted
 
@@ -35,8 +36,10 @@ class InCoordinates(Sums):
 
     in_threads = small_matrices = True
 
-    def __init__(self, factor: Any, prior: Any) -> None:
-        self.factor, self.prior, self.kind = factor, prior, type(prior)
+    def __init__(self, factor: Any, prior: Any, features: Any) -> None:
+        self.factor, self.prior, self.kind, self.features = factor, prior, type(prior), features
+        self.looks_ahead = len(prior.shift) <= MOST_AHEAD
+        self.first_look = fields.narrowed(prior, features) if self.looks_ahead else None
         self.chunk = int(np.clip(NUMBERS // len(prior.shift), FEWEST, 4 * CHUNK))
 
     @quiet
@@ -57,10 +60,12 @@ class InCoordinates(Sums):
         if rows.sites is not None:
             cavity, tilt = self.in_own_cavities(chunk, view, rows.sites)
             change = fields.changes(chunk.sites(tilt, cavity), rows.sites)
-            return self.found(chunk, change)._replace(change=self.kind(change.shift, change.precision))
-        tilt = chunk.tilts(view.cavity)
-        found = self.by_products(chunk, view.cavity, tilt) if view.remembered else None
-        return self.with_scales(chunk, view.cavity, tilt) if found is None else found
+            found = self.found(chunk, change)._replace(change=self.kind(change.shift, change.precision))
+        else:
+            tilt = chunk.tilts(view.cavity)
+            by_products = self.by_products(chunk, view.cavity, tilt) if view.remembered else None
+            found = self.with_scales(chunk, view.cavity, tilt) if by_products is None else by_products
+        return found._replace(response=chunk.response(tilt.curvature)) if setting.responses else found
 
     def by_products(self, chunk: Chunk, cavity: Field, tilt: Tilt) -> Found | None:
         """Σ w λ̂ over rows that share a site; None where products do not tell which of them have none."""
@@ -120,6 +125,9 @@ class InCoordinates(Sums):
         cavity = view.cavity if chunk.power == 0 else chunk.cavities(view.q, sites)
         return cavity, chunk.tilts(cavity)
 
+    def ahead(self, prior: Any, seen: Any, reached: Any, response: Any, share: float) -> Any:
+        return fields.ahead(prior, seen, reached, response, share)
+
     def visits(
         self, state: State, rows: Rows, plan: Plan, rates: np.ndarray, counts: np.ndarray, setting: Setting
     ) -> tuple[State, Info] | None:
@@ -137,7 +145,7 @@ class InCoordinates(Sums):
         return Each(self.factor)
 
     def with_factor(self, factor: Any) -> "InCoordinates":
-        return InCoordinates(factor, self.prior)
+        return InCoordinates(factor, self.prior, self.features)
 
 
 def skipped(chunk: Chunk, valid: np.ndarray) -> Any:

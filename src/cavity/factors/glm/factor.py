@@ -78,7 +78,7 @@ class GLM(Factor):
         return GLM(ByDerivatives(self.likelihood))
 
     def sums(self, prior: Any, data: Any, algorithm: Any) -> Any:
-        return OnHost(self, prior, data[0]) if isinstance(prior, Gaussian) else InCoordinates(self, prior)
+        return OnHost(self, prior, data[0]) if isinstance(prior, Gaussian) else InCoordinates(self, prior, data[0])
 
     def log_lik(self, theta: Any, datum: Any) -> Array:
         x, y = datum

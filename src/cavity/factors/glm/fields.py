@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.factors.glm.rows import scratch, spread_out
+from cavity.factors.glm.rows import scratch, spread_out, weighted_gram
 from cavity.inference import memory
 from cavity.inference.contract import Rows
 from cavity.quadrature import Tilt
+
+SOME = 2048  # rows
+RIDGE = 1e-10  # of a matrix with unit diagonal: what rounding may take from it
 
 
 class Field(NamedTuple):
@@ -114,6 +117,14 @@ class Chunk:
         shift += precision * cavity.mean
         return Total(shift, precision, bool(lowest > 0 and np.isfinite(shift.sum() + precision.sum())))
 
+    def response(self, curvature: np.ndarray) -> np.ndarray:
+        """Σ w |h| x xᵀ: what moves by δ along a row changes its slope by h δ. The squares of X are lost.
+
+        Where a likelihood is not log-concave, h counts as zero: the response is then too large, and steps too short.
+        """
+        size = np.fmax(-self.weight * curvature, 0.0)
+        return weighted_gram(self.features, np.where(np.isfinite(size), size, 0.0))
+
     def log_means(self, cavity: Field, sites: Any) -> np.ndarray:
         """(1/α) log E_c[site^α] of every row, and its limit ⟨λ, E_c[T]⟩ at power 0."""
         (mean, variance), shift, precision, power = cavity, sites.shift, sites.precision, self.power
@@ -122,6 +133,33 @@ class Chunk:
         value = shift * mean - 0.5 * precision * mean**2
         slope, ratio = shift - precision * mean, 1 + power * precision * variance
         return np.sum(value + 0.5 * power * variance * slope**2 / ratio - 0.5 * np.log(ratio) / power, axis=1)
+
+
+def ahead(prior: Any, seen: Any, reached: Any, response: np.ndarray, share: float) -> Any:
+    """A share of the way to where the mean stays as it is, to first order in it; None where that is out of reach.
+
+    Rows that were judged at m make up S and P. With R how their sum answers to m, it stays at m + (P₀ + R)⁻¹ (S − P m).
+    """
+    matrix = response + np.diag(prior.precision)
+    scale = 1 / np.sqrt(np.diagonal(matrix))
+    scaled = scale[:, None] * matrix * scale + RIDGE * np.eye(len(scale))
+    if not np.all(np.isfinite(scaled)):
+        return None
+    try:
+        step = scale * np.linalg.solve(scaled, scale * (reached.shift - reached.precision * seen.mean))
+    except np.linalg.LinAlgError:
+        return None
+    return type(prior)(reached.precision * (seen.mean + share * step), reached.precision)
+
+
+def narrowed(prior: Any, features: Any) -> Any:
+    """The prior, as narrow as makes activations of some of the rows vary by one on the average.
+
+    Under a wide one, counts are expected to be e to the power of half that variance.
+    """
+    some = spread_out(features[:: -(-len(features) // SOME)])
+    wide = max(float(np.mean(some**2 @ prior.variance)), 1.0)
+    return type(prior)(wide * prior.shift, wide * prior.precision)
 
 
 def changes(asked: Asked, sites: Any) -> Asked:
