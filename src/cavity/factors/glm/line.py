@@ -61,13 +61,19 @@ def ask(tilt: Tilt, mean: Array, variance: Array, proper: Array) -> Asked:
     xp, site = namespace(mean, tilt.slope), line_site(tilt, mean)
     finite = xp.isfinite(site.shift + site.precision + tilt.log_mean)  # one that is not finite spoils the sum
     valid = proper & finite & (variance >= 0) & (tilt.shrinkage > 0)
-    return Asked(Line(xp.where(valid, site.shift, 0.0), xp.where(valid, site.precision, 0.0)), valid)
+    return Asked(Line(*(only(valid, part) for part in site)), valid)
+
+
+def only(valid: Array, values: Array) -> Array:
+    """Values where they are valid, and zero elsewhere; on the host the usual case, all of them, is not copied."""
+    if not is_jax(valid, values) and np.all(valid):
+        return values
+    return namespace(valid, values).where(valid, values, 0.0)
 
 
 def changes(asked: Asked, sites: Line) -> Line:
     """What new sites of rows differ by from those before; nothing where they are not valid."""
-    xp = namespace(asked.site.shift)
-    return Line(*(xp.where(asked.valid, new - old, 0.0) for new, old in zip(asked.site, sites, strict=True)))
+    return Line(*(only(asked.valid, new - old) for new, old in zip(asked.site, sites, strict=True)))
 
 
 def ask_with_scales(tilt: Tilt, mean: Array, variance: Array, proper: Array, power: float) -> Scaled:

@@ -11,7 +11,17 @@ import numpy as np
 from cavity import linalg
 from cavity._array import is_jax, namespace
 from cavity.factors.glm import rows as rows_of
-from cavity.factors.glm.line import Asked, Line, ask, ask_with_scales, changes, log_replacement, tilts_of, without
+from cavity.factors.glm.line import (
+    Asked,
+    Line,
+    ask,
+    ask_with_scales,
+    changes,
+    log_replacement,
+    only,
+    tilts_of,
+    without,
+)
 from cavity.inference import memory
 from cavity.inference.contract import Found, Terms
 
@@ -97,6 +107,8 @@ def own_estimates(
     """
     features, y = data
     marginals, present = view.marginals(features), memory.present(weight)
+    if not is_jax(present) and np.all(present == 1):
+        present = 1.0
     mean, variance, remains = without(sites, *marginals, power * present)
     tilt = tilts_of(likelihood, y, mean, variance, power)
     asked = ask(tilt, mean, variance, remains & view.proper)
@@ -111,7 +123,7 @@ def own_estimates(
 def summed(q: Any, features: Any, asked: Asked, site: Line, weight: Any) -> Found:
     """Sites of rows added up with their weights, and what there is to say about them."""
     xp = namespace(weight, site.shift)
-    used = xp.where(asked.valid, weight, 0.0)
+    used = only(asked.valid, weight)
     skipped = xp.sum(~asked.valid & (weight > 0))
     safe = xp.all(used * site.precision >= 0)
     total = expand(q, features, used, site)
