@@ -29,7 +29,7 @@ def apart(q: cavity.Gaussian, other: cavity.Gaussian) -> float:
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_q_to_begin_near(name):
-    """All rows see it once; (1) holds from the first update on, and the end is that of EP one row at a time."""
+    """All rows see it once; (1) holds from the first update on, and the end is that of EP by some rows at a time."""
     factor, y, _ = MODELS[name]
     some = cavity.fit(factor, PRIOR, (X[:300], y[:300]), cavity.ep(30), tol=1e-2).posterior
     near = PRIOR + 20.0 * (some - PRIOR)

@@ -20,6 +20,7 @@ from cavity import quadrature
 from cavity.factors.glm import likelihoods, line
 from cavity.factors.glm.likelihoods import traced
 from cavity.quadrature import hermite
+from cavity.quadrature.kernel import Rows
 from tests.references.brute_force import Wide, brute_force, errors, logit, poisson, probit, student
 
 
@@ -313,12 +314,22 @@ def test_mirror_images(power: float) -> None:
         np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14)
 
 
-def test_rules_that_fail_for_some_of_all_rows() -> None:
-    """Where each row may take the rule of fewest nodes and some need more: as each row by itself."""
-    likelihood, rng = likelihoods.Logit(), np.random.default_rng(2)
-    y, mean, variance = rng.choice([-1.0, 1.0], 600), 3 * rng.normal(size=600), 10 ** rng.uniform(-6, -1, 600)
+def test_a_rule_that_all_rows_begin_with_and_some_go_on_from() -> None:
+    """All are rough enough for five nodes and few need seven: as each row by itself, and the first rule is not kept."""
+    likelihood, rng = likelihoods.Poisson(), np.random.default_rng(2)
+    mean, scale = rng.normal(size=20_000), 10 ** rng.uniform(-2.5, -0.5, 20_000)
+    y = rng.poisson(np.exp(mean)).astype(float)
+    kernel, rows = likelihood.rule(y, 1.0), Rows(y, mean, scale)
+    here = kernel.derivatives(y, mean)
+    (_, too_smooth), (n_nodes, most) = hermite.LADDER[:2]
+    rough = hermite.roughness(kernel, rows, here, 1.0)
+    good = hermite.tilts_of(hermite.RULES[n_nodes], kernel, rows, here, 1.0)[1]
+    for_it = (too_smooth < rough) & (rough <= most)
+    chosen = np.concatenate([np.flatnonzero(for_it & ok)[:n] for ok, n in ((good, 200), (~good, 20))])
+    assert np.sum(~good[chosen]) > 0
+    y, mean, variance = y[chosen], mean[chosen], scale[chosen] ** 2
     together = likelihood.tilts(y, mean, variance, 1.0)
-    each = [likelihood.tilts(y[i : i + 1], mean[i : i + 1], variance[i : i + 1], 1.0) for i in range(600)]
+    each = [likelihood.tilts(y[i : i + 1], mean[i : i + 1], variance[i : i + 1], 1.0) for i in range(len(y))]
     for whole, parts in zip(together, zip(*each, strict=True), strict=True):
         np.testing.assert_array_equal(whole, np.concatenate(parts))
 

@@ -12,12 +12,10 @@ import numpy as np
 from cavity import _tree as tree
 from cavity.estimators.algorithms import SHARE, choose, enough_for_some
 from cavity.estimators.linear.by_engine import ByEngine
-from cavity.estimators.linear.learning import Search
+from cavity.estimators.linear.learning import ROUGHLY, Search
 from cavity.estimators.linear.task import Hyper, Task
 from cavity.families import Gaussian
 from cavity.inference.order import generator
-
-NEARLY = 0.03  # tolerance of a fit to some rows, which are many standard deviations off
 
 
 def begun(task: Task, start: Hyper) -> tuple[Hyper, Gaussian | None]:
@@ -30,7 +28,7 @@ def begun(task: Task, start: Hyper) -> tuple[Hyper, Gaussian | None]:
     fits = ByEngine(some, near)
     hyper = Search(some, hyper, fits).roughly()
     before, ratio = task.before(hyper), float(task.weight.sum() / some.weight.sum())
-    return hyper, before + ratio * (fits.posterior(hyper, NEARLY) - before)
+    return hyper, before + ratio * (fits.posterior(hyper, ROUGHLY) - before)
 
 
 def some_rows(task: Task) -> Task:

@@ -17,7 +17,7 @@ from cavity.inference.result import ConvergenceWarning
 
 ROUGH, MOST_OF_IT = 1e-3, 1e-3  # tolerance of fits on most of the way, and the gain, in nats, that ends it
 NO_GAIN, MOST_LEFT = 1e-12, 0.01  # nats: what is none, and what a search that has come to its end may leave
-ROUGHLY = 0.03  # tolerance of fits where variances move at each
+ROUGHLY = 0.03  # tolerance of fits where variances move at each, or that only say where others begin
 MOST_ROUNDS, NEARLY_STILL = 20, 0.03  # of sites and variances in turn, and the step of a logarithm that ends them
 SLOWEST, LONGEST = 0.8, 2.0  # factor of steps that is believed, and the longest of them
 LEAST = 0.1  # information about the logarithm of a variance, at the least
